@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -330,13 +330,16 @@ class Certification(CertificatePass):
         tau: float,
         name: str = "certificate",
         beside: Reduction[Any, Any] | None = None,
+        keep: Callable[[Any], None] | None = None,
     ) -> tuple[CertificateRecord, Any]:
-        """The certificate pass, and what a reduction beside it found in the same read."""
-        needs = Bundle((self.needs(source.n_rows), *filter(None, [beside])))
+        """The certificate pass, and what a reduction beside it found in the same read; `keep` gets its partial."""
+        needs = self.needs(source.n_rows)
+        needs = needs if beside is None else Bundle((needs, beside))
         # large partials are combined in pairs: a task holds two more than it combines
         large = (run.split_every + 2) * needs.partial_nbytes(source.dim) > _LARGE
-        own, *other = run.reduce(name, source, needs, split_every=2 if large else run.split_every)
-        return self.conclude(own, tau=tau, observer=run.observer), other[0] if other else None
+        found = run.reduce(name, source, needs, split_every=2 if large else run.split_every, keep=keep)
+        own, other = (found, None) if beside is None else found
+        return self.conclude(own, tau=tau, observer=run.observer), other
 
     def conclude(self, result: tuple[Any, ...], *, tau: float, observer: Observer = ignore) -> CertificateRecord:
         """Bounds, where they are weakest, and what would tighten them.
