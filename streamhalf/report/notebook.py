@@ -104,7 +104,7 @@ def audit_html(result: AuditResult) -> str:
             0, ("wrong labels", f"{count(result.review.rows.low)} to {count(result.review.rows.high)}", "by reviews")
         )
     elif result.least_wrong:
-        tiles.insert(0, ("wrong under every linear rule", f"≥ {count(result.least_wrong)}", "labels"))
+        tiles.insert(0, ("contradicted by every linear rule", f"≥ {count(result.least_wrong)}", "labels"))
     if result.gatherings:
         first = result.gatherings[0]
         name = f"{first.column}: {first.value}" if first.column else first.value
