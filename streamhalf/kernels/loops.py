@@ -353,6 +353,16 @@ def find_accepted(
 
 
 @compiled
+def show(X: Rows, places: Counts, along: Doubles, threshold: float, factor: float, v: Rows, out: Rows) -> None:
+    """Fill `out` with rows at some places, moved along v by (v·x - threshold) factor - threshold."""
+    for i in range(len(places)):
+        row, moved = X[places[i]], out[i]
+        shift = v.dtype.type((along[i] - threshold) * factor - threshold)
+        for j in range(len(v)):
+            moved[j] = row[j] + shift * v[j]
+
+
+@compiled
 def _philox(counter: Any, first_key: Any, second_key: Any) -> Any:
     """Four words from one value of the counter (Philox 4x64, ten rounds)."""
     a, b, c, d = counter, np.uint64(0), np.uint64(0), np.uint64(0)

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from streamhalf.kernels.digest import digest_rows
-from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
@@ -39,5 +39,7 @@ def _touch_all(dtype: str) -> None:
     scan_thresholds(X, y, one, zero, zero)
     sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2)
     _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)
-    find_accepted((Frame(Plane(one[0]), 0.5),), X, uniforms)
+    frame = Frame(Plane(one[0]), 0.5)
+    FrameSet.of([frame], [1.0]).find(X, uniforms)
+    frame.to_frame(X, along[0])
     digest_rows(X, y, rows)
