@@ -67,14 +67,9 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
-from streamhalf.label_issues.proofs import check_sets, rows_of
-from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
-from streamhalf.report.audit import render_audit
-from streamhalf.report.html import render_report
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -92,11 +87,12 @@ from streamhalf.results import (
     VerifyResult,
     replace,
 )
-from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
+
+    from streamhalf.label_issues.audit import Audited
 
 _DRAWN_NBYTES = 8
 """Features are drawn in double precision, whatever is stored."""
@@ -268,6 +264,8 @@ def verify(
 
 
 def _verify_sets(sets: ConflictSets, source: Source, run: Run, _: RunConfig) -> VerifyResult:
+    from streamhalf.label_issues.proofs import check_sets, rows_of
+
     rows = rows_of(sets, source.n_rows)
     some: Any = run.reduce("proofs", source, RowSample(max(1, rows.n_rows), 0, 0), blocks=rows)
     return VerifyResult(check_sets(sets, some.block), tuple(run.passes))
@@ -408,6 +406,8 @@ def audit(
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    from streamhalf.label_issues.audit import Audit, AuditRequest, check_probabilities, held_by_audit
+
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs)
     if out is not None:
         check_file(out, overwrite=overwrite)
@@ -439,6 +439,8 @@ def judge_review(path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].d
     tau
         Probability that an interval does not hold, for all of them together.
     """
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     return judge_reviews(*read_reviews(path), tau)
 
 
@@ -470,6 +472,8 @@ def synth(
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, positive,
         dtype.
     """
+    from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
+
     check_names(spec, SyntheticSpec.__slots__, "synth")
     for name in ("rows", "dim", "marginal", "noise"):
         if name not in spec:
@@ -684,6 +688,10 @@ def report(
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    from streamhalf.label_issues.audit import Audited
+    from streamhalf.report.audit import render_audit
+    from streamhalf.report.html import render_report
+
     result = result.result if isinstance(result, Audited) else result
     audit = audit.result if isinstance(audit, Audited) else audit
     if os.path.exists(result.data.source):
