@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import cache
 
@@ -18,13 +19,28 @@ from streamhalf.kernels.uniforms import draw_rows
 def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
     """Compile what a run over rows of this dtype needs in this process, or load it from the cache.
 
-    `on_compile` is called once if anything must be compiled: once per machine, a few seconds.
+    `on_compile` is called once if anything must be compiled: once per machine, a few seconds. What
+    samples in memory need, which are wide, is loaded with its first call.
     """
     from streamhalf.kernels import loops
 
-    with loops.listening(on_compile):
-        for kind in sorted({dtype, "float64"}):  # samples in memory are wide
-            _touch_all(kind)
+    compiling = False
+
+    def tell() -> None:
+        nonlocal compiling
+        compiling = True
+        on_compile()
+
+    collecting = gc.isenabled()
+    gc.disable()  # of no use to what Numba imports and links, and a third of the time
+    try:
+        with loops.listening(tell):
+            _touch_all(dtype)
+            if compiling:
+                _touch_all("float64")
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @cache
