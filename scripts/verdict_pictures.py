@@ -17,8 +17,8 @@ WIDTH = 790
 RUNS = {
     "accepted": {"rows": 300_000, "noise": "chow", "rate": 0.05},
     "certified": {"rows": 100_000, "marginal": "uniform", "noise": "random", "rate": 0.02},
-    "rejected": {"rows": 100_000, "marginal": "laplace", "noise": "chow", "rate": 0.05},
-    "inconclusive": {"rows": 1_000, "noise": "random", "rate": 0.2},
+    "rejected": {"rows": 100_000, "dim": 10, "marginal": "laplace", "noise": "near", "rate": 0.05},
+    "inconclusive": {"rows": 1_000, "dim": 8, "noise": "chow", "rate": 0.1},
 }
 """By verdict, data that end in it."""
 

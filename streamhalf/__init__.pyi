@@ -13,6 +13,7 @@ from .api import (
     predict,
     synth,
     test,
+    update,
     verify,
 )
 from .config import RunConfig
@@ -84,6 +85,7 @@ __all__ = [
     "register_accessor",
     "synth",
     "test",
+    "update",
     "verify",
 ]
 

@@ -42,6 +42,7 @@ from streamhalf.results.document import (
     read_array,
     read_audit,
     read_classifier,
+    read_fit,
     read_model,
     read_result,
     read_verifiable,
@@ -144,8 +145,7 @@ def predict(
     fitted = read_model(model, storage_options=read_config(given).storage_options)
     with naming("model", str(model)), calling(given) as call, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedWarning)  # said below, in a line of its own
-        kept = tuple(filter(None, map(str.strip, keep.split(","))))
-        call |= {"out": out, "overwrite": overwrite, "keep": kept, "missing": missing}
+        call |= {"out": out, "overwrite": overwrite, "keep": _names(keep), "missing": missing}
         n_positive = streamhalf.predict(store, model=fitted, **call)
     from streamhalf._models import doubt
     from streamhalf.data.kinds import is_table_path
@@ -190,6 +190,10 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
 
 
 _COMMON = ("where it runs", "names", "tables", "quiet", "log_json", "storage_option", "config", "json")
+
+
+def _names(keep: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, keep.split(","))))
 
 
 @takes("statistics", "verbose", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
@@ -258,6 +262,9 @@ def fit(
         Place | None, Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass")
     ] = None,
     resume: Annotated[Switch, Parameter(help="go on from what the checkpoint folder holds")] = False,
+    state: Annotated[
+        Place | None, Parameter(metavar="FOLDER", help="path or URL that takes what update adds further rows to")
+    ] = None,
     dry_run: Annotated[
         Switch, Parameter(help="only check versions, workers, credentials and reading, and show the plan")
     ] = False,
@@ -271,9 +278,31 @@ def fit(
         views.show_dry_run(ResultConsole(), found)
         return 0
     with calling(given) as call:
-        result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, **call)
+        result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, state=state, **call)
     finish(given, result, views.show_fit)
     return _required_code(require, result)
+
+
+@takes(
+    *("where it runs", "names", "quiet", "verbose", "log_json", "storage_option", "config", "json", "report"),
+    example="update result.json data.zarr --state state --json new.json",
+)
+def update(
+    result: Annotated[Place, Parameter(help="what fit or the last update wrote")],
+    store: Store,
+    /,
+    *,
+    state: Annotated[Place, Parameter(metavar="FOLDER", help="path or URL of what fit --state wrote")],
+    check_old: Annotated[Switch, Parameter(help="read the old rows too, to make sure that none changed")] = False,
+    require: Require = None,
+    **given: Any,
+) -> int:
+    """Bring a result up to date with data that grew: only the new rows are read."""
+    document = read_fit(result, storage_options=read_config(given).storage_options)
+    with naming("result", str(result)), calling(given) as call:
+        found = streamhalf.update(document, store, state=state, check_old=check_old, **call)
+    finish(given, found, views.show_fit)
+    return _required_code(require, found)
 
 
 @takes(
@@ -365,6 +394,9 @@ def audit(
     review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
     reviewed: Annotated[File | None, Parameter(help="a reviewed file: how many labels are wrong")] = None,
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
+    keep: Annotated[
+        str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
+    ] = "",
     overwrite: Annotated[Switch, Parameter(help="replace an existing file")] = False,
     **given: Any,
 ) -> int:
@@ -393,6 +425,7 @@ def audit(
         "misclassified": all,
         "review": review,
         "proofs": 20 if proofs is not None else 0,
+        "keep": _names(keep),
     }
     if probabilities is not None:
         options["probabilities"] = read_array(probabilities)
@@ -406,12 +439,12 @@ def audit(
 
 
 EXIT_CODES = """exit codes: 0 done, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else;
-of test and fit --require: 10 rejected, 11 inconclusive; of verify: 12 a claim does not hold"""
+of test, fit and update --require: 10 rejected, 11 inconclusive; of verify: 12 a claim does not hold"""
 
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, convert, predict, test, plan, fit, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 import zarr
+from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UsageError, api
@@ -19,6 +20,7 @@ from streamhalf.cli import main
 from streamhalf.label_issues import audit as audits
 from streamhalf.label_issues.proofs import is_proof
 from streamhalf.report.audit import audit_details
+from streamhalf.results import to_json
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 
@@ -339,3 +341,101 @@ def test_least_wrong__is_of_all_halfspaces() -> None:
         assert result.certificate.opt.lower_empirical > 0
         least = streamhalf.audit((X, y), model=result).result.least_wrong
         assert (least is not None) == (through == "any")
+
+
+def test_audit__runs_on_a_cluster(store: Path, client: Client) -> None:
+    expected, found = (streamhalf.audit(store, model=PLAIN, **where).result for where in ({}, {"client": client}))
+    assert (found.suspects, found.features, found.n_wrong) == (expected.suspects, expected.features, len(WRONG))
+
+
+@pytest.mark.parametrize("offset", [-1.0, 0.0, 0.7])
+def test_audit__counts_the_rows_that_a_model_gets_wrong(offset: float) -> None:
+    halfspace = Halfspace((1.0, 0.2, 0.0), offset)
+    wrong = (X.astype(np.float64) @ np.array(halfspace.normal) + offset >= 0) != (Y > 0)
+    assert streamhalf.audit((X, Y), model=halfspace).result.n_wrong == wrong.sum()
+
+
+def test_audit__a_halfspace_that_is_always_right_leaves_no_suspects() -> None:
+    found = streamhalf.audit((X, np.where(X[:, 0] >= 0, 1, -1)), model=[1.0, 0.0, 0.0])
+    assert (found.result.n_wrong, found.result.features, len(found.to_frame())) == (0, (), 0)
+
+
+def test_audit__proves_in_the_transform_of_the_fit() -> None:
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((60_000, 3))
+    y = np.where(Z[:, 0] >= 0, 1, -1) * np.where(rng.random(len(Z)) < 0.05, -1, 1)
+    mixed = Z @ np.array([[2.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 0.1]]) + [7.0, -2.0, 0.0]
+    found = streamhalf.audit((mixed, y), model=streamhalf.fit((mixed, y), whiten=True, certificate_degree=0))
+    table, angle = found.suspects, found.result.angle
+    assert found.result.transform == "isotropic"
+    assert table is not None
+    assert angle is not None
+    rows = Z[table.column("row")]  # the transform is that of these, turned
+    np.testing.assert_allclose(table.column("margin"), np.abs(rows[:, 0]) / np.linalg.norm(rows, axis=1), atol=0.05)
+    agreed = table.column("agreed")
+    assert 0 < agreed.mean() < 1
+    assert table.column("margin")[agreed].min() >= np.sin(angle)
+
+
+def test_audit__a_run_without_a_passed_wedge_test_compares_no_halfspaces() -> None:
+    few = streamhalf.fit((X, Y), certificate_degree=0)
+    assert few.halfspace is not None
+    assert streamhalf.audit((X, Y), model=few).result.angle is None
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "zarr"])
+def test_out__is_replaced_only_when_told_and_never_harms_the_data(store: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"suspects.{ending}"
+    streamhalf.audit(store, model=PLAIN, out=out)
+    with pytest.raises(UsageError, match="--overwrite"):
+        streamhalf.audit(store, model=PLAIN, out=out, top=3)
+    streamhalf.audit(store, model=PLAIN, out=out, top=3, overwrite=True)
+    match ending:
+        case "csv":
+            assert len(out.read_text().splitlines()) == 4
+        case "parquet":
+            assert len(pd.read_parquet(out)) == 3
+        case _:
+            assert zarr.open_array(str(out), path="row", mode="r").shape == (3,)
+    with pytest.raises(UsageError, match=r"out: .* the data"):
+        streamhalf.audit(store, model=PLAIN, out=store, overwrite=True)
+
+
+def test_command__refuses_a_result_that_was_changed(
+    store: Path, fitted: tuple[Path, FitResult], tmp_path: Path, capsys: Captured
+) -> None:
+    model = tmp_path / "changed.json"
+    model.write_text(json.dumps({**to_json(fitted[1]), "eps": 0.5}))
+    assert main(["audit", str(store), "--model", str(model)]) == 3
+    assert "was changed after it was written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_keep__shows_the_columns_of_the_user_beside_the_rows(tmp_path: Path, ending: str) -> None:
+    """Rows with gaps are left out: numbers are those in the file all the same."""
+    X, y = make_rows(1_500, 3, seed=2)
+    frame = pd.DataFrame(X.astype(np.float64), columns=list("abc"))
+    frame.loc[::40, "a"] = np.nan
+    frame["id"], frame["margin"], frame["y"] = [f"n{i}" for i in range(len(y))], 1.5, np.where(y > 0, "up", "down")
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    given: dict[str, Any] = {"model": Halfspace((1.0, 0.0, 0.0)), "columns": ["a", "b", "c"], "missing": "drop"}
+    out, review = tmp_path / f"s.{ending}", tmp_path / "review.csv"
+    for data in (frame, tmp_path / "d.csv"):
+        found = streamhalf.audit(data, keep="id", out=out, overwrite=True, **given)
+        table = found.to_frame()
+        assert list(table.columns) == ["row", "id", *COLUMNS[1:]]
+        assert (table["id"] == "n" + table["row"].astype(str)).all()
+        assert (table["given_label"] == frame["y"].to_numpy()[table["row"]]).all()
+        written = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+        assert written["id"].tolist() == table["id"].tolist()
+        assert [one.values for one in found.result.suspects] == [(one,) for one in table["id"][:100]]
+    whole = streamhalf.audit(frame, keep=["id"], top=None, **given).to_frame()
+    assert sorted(whole["id"]) == sorted(table["id"])
+    streamhalf.audit(frame, keep=["id"], review=40, out=review, **given)
+    drawn = pd.read_csv(review)
+    assert (drawn["id"] == "n" + drawn["row"].astype(str)).all()
+    for wrong, words in (("margin", "a column of the list"), ("ids", "'ids' not among the columns")):
+        with pytest.raises(UsageError, match=words):
+            streamhalf.audit(frame, keep=[wrong], **given)
+    with pytest.raises(UsageError, match=r"let out end in \.csv"):
+        streamhalf.audit(frame, keep=["id"], out=tmp_path / "s.zarr", **given)

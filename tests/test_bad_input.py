@@ -237,6 +237,10 @@ FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
 }
 
 
+def test_store__with_a_hostile_path_is_named_on_one_line(tmp_path: Path, capsys: Captured) -> None:
+    refused(["test", str(tmp_path / HOSTILE), "--quiet"], 3, r"evil\n\x1b[31mname: no ", capsys)
+
+
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
 def test_flags__out_of_range_are_named(flags: tuple[str, ...], good: Path, capsys: Captured) -> None:
     code, words = FLAGS[flags]
@@ -331,6 +335,7 @@ RAW = {
     "binary": (b"\x80\x04\x95pickle", "not JSON"),
     "deep": (b"[" * 100_000, "not JSON"),
     "long number": (b"9" * 5000, "not JSON"),
+    "NaN": (b'{"schema": "streamhalf-fit-1", "eps": NaN}', "not JSON: NaN is no"),
 }
 
 

@@ -15,7 +15,10 @@ from rich.console import Console
 from scipy.stats import binom
 
 import streamhalf
+from streamhalf import DataError, UsageError
+from streamhalf.certificate.verify import SAID_TWICE
 from streamhalf.cli import main
+from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.report.html import render_report
@@ -278,3 +281,97 @@ def test_cli__certify_and_verify(
     document.write_text(json.dumps(content))
     assert main(["verify", str(document), store, "--quiet"]) == 12
     assert "do not hold" in capsys.readouterr().out
+
+
+def test_fit__max_ratio_decides_where_the_tests_do_not(store: str) -> None:
+    # no rows that are few can judge this eps, so that the tests alone leave it open
+    open_question = {"eps": 0.001, "certificate_degree": 4, "seed": 1}
+    strict = streamhalf.fit(store, max_ratio=1.0001, **open_question)
+    assert strict.verdict is Verdict.INCONCLUSIVE
+    lenient = streamhalf.fit(store, max_ratio=1000.0, **open_question)
+    assert lenient.verdict is Verdict.CERTIFIED
+    assert 1.0001 < lenient.ratio == strict.ratio < 1000
+
+
+@pytest.mark.parametrize("weights", [np.zeros(DIM), np.ones(DIM + 1), np.array([1, np.nan, 0]), np.ones((2, DIM))])
+def test_certify__refuses_what_is_no_halfspace(store: str, weights: np.ndarray) -> None:
+    with pytest.raises(UsageError, match="weights"):
+        streamhalf.certify(store, weights=weights)
+
+
+def test_certify__tau_is_shared_by_both_bounds() -> None:
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((20_000, 2))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[rng.random(len(y)) < 0.1] *= -1
+    given = {"tau": 0.02, "certificate_degree": 4, "feature_transform": "stored"}
+    result = streamhalf.certify((X, y), weights=[1.0, 0.0], **given)
+    assert result.error.tau == 0.01
+    assert [one.tau for one in result.certificate.bounds] == [0.005, 0.005]
+    wrong = round(result.error.empirical * len(X))
+    assert result.error.upper == binomial_upper(wrong, len(X), 0.01)
+    errors = math.ceil(result.opt.lower_empirical * len(X))
+    assert binom.sf(errors - 1, len(X), result.opt.lower) == pytest.approx(0.005, rel=1e-6)
+    # more than the whole of tau is no excuse for a bound that is too good
+    for tau in (0.02, 0.9):
+        forged = replace(result, error=replace(result.error, tau=tau, upper=binomial_upper(wrong, len(X), tau)))
+        assert ("upper bound of the error" in failed(seal(forged), (X, y))) == (tau == 0.9)
+    for tau in (0.0, -1.0, float("nan")):
+        forged = replace(result, error=replace(result.error, tau=tau))
+        with pytest.raises(DataError, match=r"error\.tau: .* is no probability"):
+            failed(seal(forged), (X, y))
+
+
+def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
+    path = str(tmp_path / "sorted.zarr")
+    streamhalf.synth(path, rows=ROWS, dim=2, marginal="shifted", noise="random", rate=0.1, seed=4)
+    result = streamhalf.fit(path, eps=0.2, whiten=True, sampling="rows", certificate_degree=2)
+    assert result.held_out is not None
+    assert result.held_out.high - result.held_out.low < 1
+    assert streamhalf.verify(result, path, block_rows=9_999).holds
+
+
+def test_verify__a_weaker_claim_holds_and_is_called_so(store: str, fitted: streamhalf.FitResult) -> None:
+    certificate = fitted.certificate
+    assert certificate is not None
+    opt = certificate.opt
+    opt = replace(opt, lower_empirical=opt.lower_empirical / 2, lower=opt.lower / 2)
+    weaker = replace(claiming(certificate, opt), ratio=2 * certificate.ratio)
+    changed = replace(fitted, opt=opt, ratio=weaker.ratio, certificate=weaker)
+    found = streamhalf.verify(seal(changed), store)
+    # quality and promise still speak of the better bound
+    assert {claim.name for claim in found.claims if not claim.holds} == {SAID_TWICE}
+    remarked = {claim.name for claim in found.claims if "weaker than the data" in claim.claimed}
+    assert remarked >= {"no halfspace below L", "L on the source", "ratio U/L"}
+    # a changed number is found out all the same
+    assert failed(changed, store) == {"document is as written", SAID_TWICE}
+
+
+def test_cli__files_of_another_kind_are_told(
+    store: str, fitted: streamhalf.FitResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, certificate, tested = (str(tmp_path / f"{name}.json") for name in ("r", "c", "t"))
+    write_json(result, fitted)
+    write_json(certificate, streamhalf.certify(store, weights=fitted, certificate_degree=2))
+    write_json(tested, streamhalf.test(store))
+    out = str(tmp_path / "out.zarr")
+    cases = (
+        (["verify", store, result], 2, f"first: streamhalf verify {result} {store}"),
+        (["verify", tested, store], 3, "this is a result of test; give the file that fit or cert"),
+        (["predict", store, "--model", certificate, "--out", out], 3, "this is a certificate (of certify)"),
+        (["predict", store, "--model", store, "--out", out], 3, "this is a folder; a result file"),
+    )
+    for command, code, message in cases:
+        assert main([*command, "--quiet"]) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert message in line
+
+
+def test_certify__without_errors_0_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(3).standard_normal((2_000, 3))
+    found = streamhalf.certify((X, np.where(X[:, 0] >= 0, 1, -1)), weights=[1.0, 0.0, 0.0])
+    show_certificate(Console(width=500), found)
+    told = capsys.readouterr().out
+    assert (found.certificate.n_errors, found.opt.lower_empirical, found.ratio) == (0, 0.0, None)
+    assert "would leave little sampling noise" not in told
+    assert "The lower bound by angle" not in render_report(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -76,10 +75,6 @@ def test_reads__of_a_task_do_not_look_at_all_blocks() -> None:
     opened = sources_of(1_000_000).source
     few = RowRanges.of((RowRange(500_000_010, 500_002_010),))
     assert [block.start for block, _ in opened.reads(few)] == [500_000_000, 500_001_000, 500_002_000]
-    started = time.perf_counter()
-    for _ in range(1000):
-        opened.reads(few)
-    assert time.perf_counter() - started < 2  # 40 s where every block is looked at
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {"zstd": {}, "v2": {"zarr_format": 2}, "checked": {"compressors": CHECKED}}

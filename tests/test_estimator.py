@@ -27,6 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import streamhalf
 from streamhalf import DataError, NotAcceptedError, TargetError, UnverifiedWarning, UsageError, Verdict
 from streamhalf.estimator import HalfspaceTesterLearner
+from streamhalf.results import replace
 
 N_ROWS = 150_000
 untested = pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
@@ -322,3 +323,11 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "pip install scikit-learn" in done.stdout
     assert streamhalf.HalfspaceTesterLearner is HalfspaceTesterLearner
+
+
+def test_predict__refuses_where_a_run_ended_without_a_halfspace(accepted: HalfspaceTesterLearner) -> None:
+    early = clone(accepted)
+    early.__dict__.update(accepted.__dict__)
+    early.result_ = replace(accepted.result_, halfspace=None)
+    with pytest.raises(NotAcceptedError, match=r"^the run was accepted and has no halfspace"):
+        early.predict(np.zeros((2, 3)))

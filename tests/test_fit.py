@@ -20,7 +20,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.results import Method, NoticeCode, Record, Role, to_json
+from streamhalf.results import Method, NoticeCode, Record, Role, StopReason, to_json
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter, slowly
 from tests.saying import said
@@ -347,3 +347,29 @@ def test_fit__wide_rows_are_sketched_and_the_record_says_so() -> None:
     # early looks take degree 2 alone, in all directions
     assert all(one.directions is None for one in moments if one.role is Role.EARLY)
     assert error_on(result, X, y) < 0.1
+
+
+@pytest.mark.slow
+def test_fit__accepts_almost_all_gaussian_data() -> None:
+    # not accepted with probability at most tau = 0.01 each: 2 or more of 24 has probability 0.024
+    runs = (fit(draw(80_000, 2 + seed % 3, seed=100 + seed), eps=0.25, seed=seed) for seed in range(24))
+    assert sum(one.verdict is not Verdict.ACCEPTED for one in runs) <= 1
+
+
+@pytest.mark.parametrize("eps", [0.1, *slowly([0.05])])
+def test_eps__is_reached_at_the_planned_rows_under_strong_noise(eps: float) -> None:
+    # strong noise makes updates repeat a scale; repeats must leave finer scales their rows
+    n_rows = streamhalf.plan(dim=3, eps=eps).rows_needed
+    result = fit(draw(n_rows, noise="chow", rate=0.2), eps=eps)
+    if result.stop.reason.is_noise:
+        assert result.verdict is Verdict.INCONCLUSIVE
+    else:
+        assert (result.verdict, result.eps) == (Verdict.ACCEPTED, eps)
+
+
+def test_eps__is_no_finer_than_where_noise_stopped_the_updates() -> None:
+    # a band of flipped labels of 25% mass turns the localised Chow vector around at a coarse scale
+    result = fit(draw(200_000, noise="near", rate=0.25))
+    assert result.stop.reason in (StopReason.NOISE_DOMINATES, StopReason.NO_PROGRESS)
+    assert result.verdict is Verdict.ACCEPTED
+    assert result.eps >= min(one.eps for one in result.promises) >= result.stop.delta / 2

@@ -127,3 +127,22 @@ def test_fits__of_three_clients_at_once_give_the_same_and_leave_nothing(store: P
     wait_until(lambda: is_clean(client), "the end of all tasks")
     after = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.plugins))
     assert set(after) - set(before) <= {"streamhalf-page"}
+
+
+def test_handle__awaits_a_run_on_an_asynchronous_client(store: Path, client: Client) -> None:
+    async def fit() -> Any:
+        async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as own:
+            return await streamhalf.fit(store, client=own, wait=False, **OPTIONS)
+
+    expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
+    assert comparable(run_apart(fit())) == expected
+
+
+def test_fit__that_fails_leaves_no_task_behind(store: Path, client: Client) -> None:
+    def observer(event: Any) -> None:
+        if isinstance(event, PassProgress):
+            raise BlockingIOError
+
+    with pytest.raises(BlockingIOError):
+        streamhalf.fit(store, client=client, observer=observer, **OPTIONS)
+    wait_until(lambda: is_clean(client), "the end of the failed run's tasks")

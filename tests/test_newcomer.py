@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,14 @@ def test_positions__judged_on_a_sample_keep_the_names_of_features() -> None:
     for said in sampled:
         assert any(name in said for name in frame)
         assert "x₁" not in said.replace("x₂", "x₁").replace("x₃", "x₁")
+
+
+def test_verify__says_that_the_document_was_changed(tmp_path: Path, capsys: Captured) -> None:
+    store, file = gaussian(tmp_path / "rows.zarr", 300), tmp_path / "result.json"
+    main(["fit", str(store), "--json", str(file), "--quiet"])
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"eps": 0.125}))
+    capsys.readouterr()
+    assert main(["verify", str(file), str(store), "--quiet"]) == 12
+    captured = capsys.readouterr()
+    assert "1 claim does not hold" in captured.out
+    assert "the document was changed after it was written" in captured.out

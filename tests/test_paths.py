@@ -14,7 +14,7 @@ import pytest
 import zarr
 
 import streamhalf
-from streamhalf import StreamhalfError, UsageError
+from streamhalf import StreamhalfError, UsageError, api
 from streamhalf.cli import main
 from streamhalf.paths import is_within, normalised, path_of
 from streamhalf.paths import write_text_to as write_text
@@ -195,3 +195,43 @@ def test_write_text__writes_through_a_pipe(tmp_path: Path) -> None:
     reader.join(timeout=10)
     assert received == ["through"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["notes", "folder/cat.png"])
+def test_synth__never_deletes_a_folder(tmp_path: Path, capsys: Captured, name: str) -> None:
+    folder = tmp_path / "folder"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("mine")
+    assert main(["synth", str(folder), "--rows", "10", "--dim", "2", "--overwrite"]) == 2
+    assert "is not a Zarr store" in capsys.readouterr().err
+    assert (folder / name).read_text() == "mine"
+
+
+def test_synth__overwrites_only_when_told(store: Path, capsys: Captured) -> None:
+    command, before = ["synth", str(store), "--rows", "50", "--dim", "2", "--quiet"], content(store)
+    assert main(command) == 2
+    assert "a store exists here; choose another path or add --overwrite" in capsys.readouterr().err
+    assert content(store) == before
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_report__is_not_written_into_the_data(store: Path) -> None:
+    result, before = streamhalf.fit(store, certificate_degree=0), content(store)
+    with pytest.raises(UsageError, match=r"path: .* lies inside the data"):
+        api.report(result, store / "zarr.json")
+    assert content(store) == before
+
+
+def test_checkpoint__is_a_folder(store: Path, tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert main(["fit", str(store), "--checkpoint", str(file), "--quiet"]) == 2
+    assert f"checkpoint: {file} is a file; name a folder" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["\ud800", None])
+def test_write_text__leaves_nothing_where_it_cannot_write(tmp_path: Path, text: str | None) -> None:
+    with pytest.raises((UnicodeEncodeError, StreamhalfError)):
+        write_text(tmp_path if text is None else tmp_path / "out.txt", text or "x")
+    assert os.listdir(tmp_path) == []

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UsageError, Verdict
@@ -24,6 +25,7 @@ from streamhalf.results import (
     Versions,
     replace,
     seal,
+    to_json,
 )
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
@@ -144,17 +146,6 @@ def test_command__warns_and_obeys_overwrite(store: Path, tmp_path: Path, capsys:
     assert capsys.readouterr().err == ""  # it is quiet
 
 
-def without(*path: str) -> Callable[[dict[str, Any]], Any]:
-    def change(document: dict[str, Any]) -> dict[str, Any]:
-        inner = document
-        for key in path[:-1]:
-            inner = inner[key]
-        del inner[path[-1]]
-        return document
-
-    return change
-
-
 def test_result__predicts_in_memory_with_the_labels_of_the_data() -> None:
     names = ("a", "b", "c")
     model = make_model(data=DataRecord(N_ROWS, DIM, "abc", "", names, ("no", "yes")))
@@ -206,3 +197,59 @@ def test_command__writes_a_table_of_labels(
     assert main(command) == 2
     assert "exists; choose another path or add --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
+
+
+def test_predict__runs_on_a_cluster(store: Path, tmp_path: Path, client: Client) -> None:
+    out = tmp_path / "predictions.zarr"
+    streamhalf.predict(store, model=Halfspace(NORMAL, 0.25), out=out, client=client)
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+
+
+def test_halfspace__zero_is_positive_and_offsets_do_not_cancel() -> None:
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 5.0]], dtype=np.float32)
+    np.testing.assert_array_equal(Halfspace((1.0, 0.0)).plane.signs(rows), [1, 1, -1])
+    # float32 would lose the unit beside 1e8
+    far = np.array([[1e8, 1.0], [1e8, -1.0]], dtype=np.float32)
+    np.testing.assert_array_equal(Halfspace((1.0, 1.0), -1e8).plane.signs(far), [1, -1])
+
+
+@pytest.mark.parametrize(
+    ("model", "out", "fault", "words"),
+    [
+        (Halfspace((1.0, 0.0)), "new.zarr", DataError, "3 features, but the model has 2; predict on data with"),
+        (make_model(Verdict.INCONCLUSIVE, halfspace=None), "new.zarr", UsageError, "inconclusive and has no halfspace"),
+        (make_model(), "folder", UsageError, "exists and is not a Zarr store"),
+        (make_model(), "memory://p.csv", UsageError, r"is a URL; only \.zarr goes there"),
+    ],
+    ids=["other features", "no halfspace", "a folder of others", "a table at a URL"],
+)
+def test_predict__refuses_and_writes_nothing(
+    store: Path, tmp_path: Path, model: Any, out: str, fault: type[Exception], words: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "letter.txt").write_text("dear")
+    with pytest.raises(fault, match=words):
+        streamhalf.predict(store, model=model, out=out if "://" in out else tmp_path / out, overwrite=True)
+    assert (tmp_path / "folder" / "letter.txt").read_text() == "dear"
+    assert not (tmp_path / "new.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": "accepted"},
+        {"halfspace": {"normal": [1.0] * DIM, "offset": 0.0}},
+        {"verdict": "accepted", "digest": ""},
+        {"data": {"rows": N_ROWS, "dim": DIM, "fingerprint": "abd"}},
+    ],
+)
+def test_command__refuses_a_file_that_was_changed(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
+) -> None:
+    file, out = tmp_path / "model.json", tmp_path / "out"
+    file.write_text(json.dumps(to_json(make_model(Verdict.REJECTED)) | changes))
+    assert run_predict(store, file, out) == 3
+    err = capsys.readouterr().err
+    assert err.startswith(f"streamhalf: error: {file}: the file was changed after fit wrote it")
+    assert "restore the file or fit again" in err
+    assert not out.exists()

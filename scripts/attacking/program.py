@@ -8,7 +8,6 @@ coordinate is normal, or its slab masses are off by what a slab test could not e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,44 +76,20 @@ class Program:
         Finest scale; eps is half of it.
     fineness
         Of the grid.
-    slack
-        How long the Chow vector's component across v may be.
-    drift
-        The vector of a step is so many times its scale away from v, towards w, and every step leads
-        to the next vector: the run comes to v, it does not rest there.
     """
 
-    def __init__(
-        self, theta: float, *, last: float, fineness: Fineness | None = None, slack: float = 0.0, drift: float = 0.0
-    ) -> None:
+    def __init__(self, theta: float, *, last: float, fineness: Fineness) -> None:
         self.theta, self.eps = theta, last / 2
-        self.grid = make_grid(theta=theta, eps=self.eps, fineness=fineness or Fineness())
-        self.steps = [Step(delta, drift * delta) for delta in list_scales(last)]
+        self.grid = make_grid(theta=theta, eps=self.eps, fineness=fineness)
+        self.steps = [Step(delta) for delta in list_scales(last)]
         self.cuts: list[Cut] = []
         self._accepted = [accepted(self.grid, step) for step in self.steps]
         self._grams = [grams(self.grid, step) for step in self.steps]
         self._error = (self.grid.sign < 0).astype(np.float64)
         self._upper = [*slab_rows(self.grid), *wedge_rows(self.grid)]
-        equal = self._follow(slack)
-        self._equal = [np.append(row, 0.0) for row in equal]
-
-    def _follow(self, slack: float) -> list[Array]:
-        """Every step leads to the vector of the next one, the last to v; what must be 0 for it."""
-        equal = []
-        ends = [*(step.angle for step in self.steps[1:]), 0.0]
-        for k, (step, end) in enumerate(zip(self.steps, ends, strict=True)):
-            along, across = chow_vector(self.grid, step)
-            off = step.delta * across - math.tan(end - step.angle) * along
-            mass = self._accepted[k]
-            if slack:
-                self._upper += [sign * off - slack * step.delta * mass for sign in (1, -1)]
-            else:
-                equal.append(off / step.delta**2)
-            if k + 1 < len(ends):  # pointing backwards would have ended the loop there
-                self._upper.append(-along)
-            if step.angle:
-                self.accept_at(step)
-        return equal
+        seen = [chow_vector(self.grid, step) for step in self.steps]
+        self._equal = [np.append(across / step.delta, 0.0) for step, (_, across) in zip(self.steps, seen, strict=True)]
+        self._upper += [-along for along, _ in seen[:-1]]  # pointing backwards would have ended the loop there
 
     def accept_at(self, step: Step) -> None:
         """Rows along another vector must be accepted as often as normal ones are, nearly."""

@@ -10,31 +10,21 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scripts.evaluation import (
-    auto_completeness,
-    completeness,
-    elliptical,
-    refine,
-    robustness,
-    soundness,
-    threshold_completeness,
-    thresholds,
-    wide,
-)
+from scripts.evaluation import completeness, elliptical, refine, robustness, soundness, thresholds, wide
 from scripts.evaluation.picture import draw_picture
 from scripts.evaluation.tables import Table
 
 SCHEMA = "streamhalf-evaluation-1"
 PARTS = {
-    "completeness": completeness,
-    "robustness": robustness,
-    "soundness": soundness,
-    "thresholds": thresholds,
-    "threshold-completeness": threshold_completeness,
-    "elliptical": elliptical,
-    "completeness-auto": auto_completeness,
-    "refine": refine,
-    "wide": wide,
+    "completeness": completeness.GAUSSIAN,
+    "robustness": robustness.PART,
+    "soundness": soundness.PART,
+    "thresholds": thresholds.PART,
+    "threshold-completeness": completeness.WITH_THRESHOLDS,
+    "elliptical": elliptical.PART,
+    "completeness-auto": completeness.ANY_TRANSFORM,
+    "refine": refine.PART,
+    "wide": wide.PART,
 }
 
 

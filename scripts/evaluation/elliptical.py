@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from scripts.evaluation.drawing import Problem, learn, with_noise
-from scripts.evaluation.robustness import FACTOR, OURS, SLACK
-from scripts.evaluation.tables import Advance, Cell, Table
+from scripts.evaluation.tables import FACTOR, OURS, SLACK, Advance, Cell, Part, Table, compare
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult
 from streamhalf.synthetic.distributions import Noise
@@ -67,37 +66,29 @@ CELLS = {
 }
 
 
-def count_runs(form: str) -> int:
-    return len(CELLS[form])
-
-
-def run(form: str, advance: Advance) -> Table:
-    """One row for each law, noise and rate."""
-    rows: list[tuple[Cell, ...]] = []
-    broken: list[str] = []
-    for law, noise, rate in CELLS[form]:
+def _run(form: str, advance: Advance) -> Table:
+    def measure(cell: tuple[str, str, float]) -> tuple[tuple[Cell, ...], bool]:
+        law, noise, rate = cell
         rng = np.random.default_rng(zlib.crc32(f"{law} {noise} {rate}".encode()))
         row, holds = _compare(draw_elliptical(*LAWS[law], ROWS[form], DIM, noise, rate, rng))
-        rows.append((law, noise, rate, *row))
-        if not holds:
-            broken.append(f"{law}, {noise} {rate:g}")
-        advance()
+        return (*cell, *row), holds
+
     said = ("verdict", "transform", "winner", "eps", "planted error", OURS, "logistic regression")
-    worst = max(float(row[8] or 0) for row in rows)
-    return Table(
+    return compare(
+        CELLS[form],
+        measure,
+        advance,
         name="elliptical",
         criterion=(
             f"in every cell ({ROWS[form]:,} rows, d = {DIM}, transform chosen by the run) the run "
             f"is accepted, its error on all rows is at most {FACTOR:g} · planted error + min(eps, "
             f"{SLACK:g}), and L is above 0; the learners' columns are error / planted error"
         ),
-        met=not broken,
-        summary=f"largest ratio {worst:.3f} in {len(rows)} cells"
-        + (f"; broken in {'; '.join(broken)}" if broken else ""),
         columns=("law", "noise", "rate", *said, "L", "of halfspaces through", "U/L", "holds"),
-        rows=tuple(rows),
-        details={"rows_per_cell": ROWS[form], "broken": broken},
     )
+
+
+PART = Part(lambda form: len(CELLS[form]), _run)
 
 
 def draw_elliptical(

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from scripts.evaluation import robustness, thresholds
-from scripts.evaluation.robustness import FACTOR, OURS, SLACK
 from scripts.evaluation.soundness import TESTERS
-from scripts.evaluation.tables import Table
+from scripts.evaluation.tables import FACTOR, OURS, SLACK, Table
 
 _OURS_COLOUR = "#0b6e4f"
 _COLOURS = ("#d1495b", "#edae49", "#66a5ad", "#8d6a9f", "#7a7a7a")

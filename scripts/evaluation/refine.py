@@ -9,9 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 from scripts.evaluation.drawing import draw, learn
 from scripts.evaluation.elliptical import winner_of
-from scripts.evaluation.robustness import OURS
 from scripts.evaluation.search import error_of
-from scripts.evaluation.tables import Advance, Cell, Table
+from scripts.evaluation.tables import OURS, Advance, Cell, Part, Table, compare
 from streamhalf.synthetic.spec import SyntheticSpec
 
 ROWS = 1_000_000
@@ -45,33 +44,24 @@ CASES = {
 }
 
 
-def count_runs(form: str) -> int:
-    return len(CASES[form])
-
-
-def run(form: str, advance: Advance) -> Table:
-    """One row for each case."""
-    rows: list[tuple[Cell, ...]] = []
-    for case in CASES[form]:
-        rows.append(_compare(case))
-        advance()
-    broken = [f"d = {row[0]}, {row[1]} {row[2]:g}" for row in rows if not row[-1]]
-    return Table(
+def _run(form: str, advance: Advance) -> Table:
+    return compare(
+        CASES[form],
+        _compare,
+        advance,
         name="refine",
         criterion=(
             f"error / planted error on all {ROWS:,} Gaussian rows is at most the limit: a number, "
             f"or that of logistic regression + {BEHIND:g}"
         ),
-        met=not broken,
-        summary=f"{len(rows) - len(broken)} of {len(rows)} within the limit"
-        + (f"; not: {'; '.join(broken)}" if broken else ""),
         columns=(*("d", "noise", "rate", "verdict", "winner", "eps"), *(OURS, "logistic regression", "limit", "holds")),
-        rows=tuple(rows),
-        details={"rows_per_cell": ROWS, "broken": broken},
     )
 
 
-def _compare(case: Case) -> tuple[Cell, ...]:
+PART = Part(lambda form: len(CASES[form]), _run)
+
+
+def _compare(case: Case) -> tuple[tuple[Cell, ...], bool]:
     problem = draw(
         SyntheticSpec(rows=ROWS, dim=case.dim, marginal="gaussian", noise=case.noise, rate=case.rate, seed=case.dim)
     )
@@ -82,8 +72,6 @@ def _compare(case: Case) -> tuple[Cell, ...]:
     regression = LogisticRegression(fit_intercept=False).fit(X, y)
     theirs = error_of(X, y, regression.coef_[0].astype(np.float64)) / planted
     limit = theirs + BEHIND if case.limit is None else case.limit
-    return (
-        *(case.dim, case.noise, case.rate, str(result.verdict), winner_of(result), result.eps),
-        *(round(float(one), 4) for one in (ours, theirs, limit)),
-        bool(ours <= limit),
-    )
+    holds = bool(ours <= limit)
+    said = (case.dim, case.noise, case.rate, str(result.verdict), winner_of(result), result.eps)
+    return (*said, *(round(float(one), 4) for one in (ours, theirs, limit)), holds), holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 from scripts.evaluation.drawing import Problem, draw, learn
 from scripts.evaluation.search import error_of
-from scripts.evaluation.tables import Advance, Cell, Table
+from scripts.evaluation.tables import FACTOR, OURS, SLACK, Advance, Cell, Part, Table, compare
 from streamhalf.synthetic.spec import SyntheticSpec
 
 DIMS = {"short": (10,), "long": (10, 30)}
@@ -21,7 +22,6 @@ CELLS = {
     "short": (("random", 0.05), ("chow", 0.05), ("far", 0.1)),
     "long": tuple((noise, rate) for noise in ("random", "near", "far", "chow", "wedge") for rate in (0.01, 0.05, 0.1)),
 }
-FACTOR, SLACK = 1.10, 0.005
 LEARNERS: dict[str, Any] = {
     "logistic regression": lambda: LogisticRegression(fit_intercept=False),
     "linear SVM": lambda: LinearSVC(dual=False, max_iter=50, fit_intercept=False),
@@ -30,42 +30,32 @@ LEARNERS: dict[str, Any] = {
         loss="modified_huber", max_iter=5, tol=None, fit_intercept=False, random_state=0
     ),
 }
-OURS, CHOW = "streamhalf", "Chow vector"
+CHOW = "Chow vector"
 
 
-def count_runs(form: str) -> int:
-    return len(DIMS[form]) * len(CELLS[form])
+def _run(form: str, advance: Advance) -> Table:
+    def measure(cell: tuple[int, tuple[str, float]]) -> tuple[tuple[Cell, ...], bool]:
+        dim, (noise, rate) = cell
+        row, holds = _compare(
+            draw(SyntheticSpec(rows=ROWS[form], dim=dim, marginal="gaussian", noise=noise, rate=rate, seed=dim))
+        )
+        return (dim, noise, rate, *row), holds
 
-
-def run(form: str, advance: Advance) -> Table:
-    """One row for each dimension, noise and rate."""
-    rows: list[tuple[Cell, ...]] = []
-    broken: list[str] = []
-    for dim in DIMS[form]:
-        for noise, rate in CELLS[form]:
-            spec = SyntheticSpec(rows=ROWS[form], dim=dim, marginal="gaussian", noise=noise, rate=rate, seed=dim)
-            problem = draw(spec)
-            row, holds = _compare(problem)
-            rows.append((dim, noise, rate, *row))
-            if not holds:
-                broken.append(f"d = {dim}, {noise} {rate:g}")
-            advance()
-    columns = ("d", "noise", "rate", "verdict", "eps", "planted error", OURS, *LEARNERS, CHOW)
-    worst = max(float(row[6] or 0) for row in rows)
-    said = f"largest ratio {worst:.3f} in {len(rows)} cells"
-    return Table(
+    return compare(
+        itertools.product(DIMS[form], CELLS[form]),
+        measure,
+        advance,
         name="robustness",
         criterion=(
             f"in every cell ({ROWS[form]:,} rows) the run is accepted and its error on all rows is "
             f"at most {FACTOR:g} · planted error + min(eps, {SLACK:g}); the learners' columns are "
             "error / planted error on the same rows"
         ),
-        met=not broken,
-        summary=said + (f"; broken in {'; '.join(broken)}" if broken else ""),
-        columns=columns,
-        rows=tuple(rows),
-        details={"rows_per_cell": ROWS[form], "broken": broken},
+        columns=("d", "noise", "rate", "verdict", "eps", "planted error", OURS, *LEARNERS, CHOW),
     )
+
+
+PART = Part(lambda form: len(DIMS[form]) * len(CELLS[form]), _run)
 
 
 def _compare(problem: Problem) -> tuple[tuple[Cell, ...], bool]:

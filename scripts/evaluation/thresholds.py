@@ -13,9 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from scripts.evaluation.drawing import Problem, draw, learn
-from scripts.evaluation.robustness import FACTOR, OURS, SLACK
 from scripts.evaluation.search import best_threshold
-from scripts.evaluation.tables import Advance, Cell, Table
+from scripts.evaluation.tables import FACTOR, OURS, SLACK, Advance, Cell, Part, Table, compare
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult
@@ -37,32 +36,11 @@ CONSTANT = "constant guess"
 LOGISTIC, RESCANNED, SVM = "logistic regression", "the same, threshold rescanned", "linear SVM"
 
 
-def count_runs(form: str) -> int:
-    return len(CELLS[form])
-
-
-def run(form: str, advance: Advance) -> Table:
-    """One row for each dimension, positive share and noise."""
-    rows: list[tuple[Cell, ...]] = []
-    broken: list[str] = []
-    for dim, positive, noise in CELLS[form]:
-        spec = SyntheticSpec(
-            rows=ROWS[form],
-            dim=dim,
-            marginal="gaussian",
-            noise=noise,
-            rate=FLIPPED * min(positive, 1 - positive),
-            positive=positive,
-            seed=dim,
-        )
-        row, holds = _compare(spec)
-        rows.append(row)
-        if not holds:
-            broken.append(f"d = {dim}, {positive:.0%} positive, {noise}")
-        advance()
-    columns = ("d", "positive", "noise", "verdict", "rows needed", "eps", "planted error")
-    worst = max(float(row[len(columns)] or 0) for row in rows)
-    return Table(
+def _run(form: str, advance: Advance) -> Table:
+    return compare(
+        CELLS[form],
+        lambda cell: _compare(ROWS[form], *cell),
+        advance,
         name="thresholds",
         criterion=(
             f"in every cell ({ROWS[form]:,} rows, a share {FLIPPED:g} of the smaller class "
@@ -70,31 +48,29 @@ def run(form: str, advance: Advance) -> Table:
             f"needs; its error on all rows is at most {FACTOR:g} · planted error + min(eps, "
             f"{SLACK:g}); the learners' columns are error / planted error on the same rows"
         ),
-        met=not broken,
-        summary=f"largest ratio {worst:.3f} in {len(rows)} cells"
-        + (f"; broken in {'; '.join(broken)}" if broken else ""),
-        columns=(*columns, OURS, LOGISTIC, RESCANNED, SVM, CONSTANT),
-        rows=tuple(rows),
-        details={"rows_per_cell": ROWS[form], "broken": broken},
+        columns=(
+            *("d", "positive", "noise", "verdict", "rows needed", "eps", "planted error"),
+            *(OURS, LOGISTIC, RESCANNED, SVM, CONSTANT),
+        ),
     )
 
 
-def _compare(spec: SyntheticSpec) -> tuple[tuple[Cell, ...], bool]:
-    """A row of the table; and whether the criterion holds."""
-    problem = draw(spec)
+PART = Part(lambda form: len(CELLS[form]), _run)
+
+
+def _compare(n_rows: int, dim: int, positive: float, noise: str) -> tuple[tuple[Cell, ...], bool]:
+    smaller = min(positive, 1 - positive)
+    given = {"marginal": "gaussian", "noise": noise, "rate": FLIPPED * smaller, "positive": positive, "seed": dim}
+    problem = draw(SyntheticSpec(rows=n_rows, dim=dim, **given))
     planted = _error(problem, problem.plane)
     result = learn(problem, seed=0)
     ours = _error(problem, result.halfspace.plane) if result.halfspace else None
-    holds = (
-        _is_settled(result, spec.positive) and ours is not None and ours <= FACTOR * planted + min(result.eps, SLACK)
-    )
-    positive = float(np.mean(problem.y > 0))
+    holds = _is_settled(result, positive) and ours is not None and ours <= FACTOR * planted + min(result.eps, SLACK)
+    share = float(np.mean(problem.y > 0))
     others = [_error(problem, plane) for plane in learn_others(problem)]
-    ratios = (
-        None if error is None else round(error / planted, 4) for error in (ours, *others, min(positive, 1 - positive))
-    )
+    ratios = (None if error is None else round(error / planted, 4) for error in (ours, *others, min(share, 1 - share)))
     said = (str(result.verdict), result.rows_needed, result.eps, planted)
-    return (spec.dim, spec.positive, str(spec.noise), *said, *ratios), holds
+    return (dim, positive, noise, *said, *ratios), holds
 
 
 def learn_others(problem: Problem) -> list[Plane]:

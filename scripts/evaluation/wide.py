@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import streamhalf
-from scripts.evaluation.robustness import OURS
-from scripts.evaluation.tables import Advance, Cell, Table
+from scripts.evaluation.tables import OURS, Advance, Cell, Part, Table
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 
@@ -36,11 +35,7 @@ Problem = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 """Rows and labels to learn from, and fresh ones."""
 
 
-def count_runs(form: str) -> int:
-    return len(GAUSSIAN[form]) * len(NOISE) + len(TABLES)
-
-
-def run(form: str, advance: Advance) -> Table:
+def _run(form: str, advance: Advance) -> Table:
     """One row for each table: the mean of several splits where it has few rows."""
     rows: list[tuple[Cell, ...]] = []
     for n_rows, dim in GAUSSIAN[form]:
@@ -68,6 +63,9 @@ def run(form: str, advance: Advance) -> Table:
         rows=tuple(rows),
         details={"behind": behind},
     )
+
+
+PART = Part(lambda form: len(GAUSSIAN[form]) * len(NOISE) + len(TABLES), _run)
 
 
 def draw(n_rows: int, dim: int, noise: float) -> Problem:

@@ -139,67 +139,39 @@ def stored(folder: Path, **spec: Any) -> str:
 
 # --- fits of arrays
 
+FITS: dict[str, Callable[[], FitResult]] = {
+    "chow-2": lambda: fit(rows(20_000, 2, "chow", 0.05), certificate_effort=0.3),
+    "random-2-float32": lambda: fit(rows(30_000, 2, "random", 0.1, dtype="float32", seed=1)),
+    "chow-5": lambda: fit(rows(60_000, 5, "chow", 0.05, seed=2)),
+    "near-5-float32": lambda: fit(rows(40_000, 5, "near", 0.05, dtype="float32", seed=3)),
+    "far-5": lambda: fit(rows(40_000, 5, "far", 0.02, seed=4)),
+    "far-10-float32": lambda: fit(rows(40_000, 10, "far", 0.03, dtype="float32", seed=5)),
+    "random-20": lambda: fit(rows(20_000, 20, "random", 0.05, seed=6)),
+    "chow-40-float32": lambda: fit(rows(12_000, 40, "chow", 0.02, dtype="float32", seed=7)),
+    "threshold-5": lambda: fit(rows(40_000, 5, "chow", 0.03, threshold=0.8, seed=8)),
+    "threshold-2-far": lambda: fit(rows(20_000, 2, "far", 0.02, threshold=-0.5, seed=9)),
+    "centre-5": lambda: fit(rows(60_000, 5, "chow", 0.05, seed=10), through="centre"),
+    "origin-5-float32": lambda: fit(
+        rows(60_000, 5, "random", 0.1, dtype="float32", seed=11), through="origin", eps=0.1
+    ),
+    "automatic-transform-3": lambda: fit(rows(40_000, 3, "random", 0.05, scale=np.array([10.0, 0.1, 3.0]), seed=13)),
+    "heavy-tails-4": lambda: fit(heavy(40_000, 4, seed=14), through="centre"),
+    "heavy-tails-radial-4": lambda: fit(
+        heavy(40_000, 4, seed=15), feature_transform="radial", through="centre", centre="mean"
+    ),
+    "few-rows-4": lambda: fit(rows(300, 4, "random", 0.05, seed=18)),
+    "wide-50": lambda: fit(rows(1_200, 50, "random", 0.05, seed=19)),
+    "windows-3": lambda: fit(
+        rows(120_000, 3, "chow", 0.05, dtype="float32", seed=21), sampling="windows", certificate_rows=1 << 16
+    ),
+    "single-rows-halving-3": lambda: fit(
+        rows(120_000, 3, "near", 0.05, seed=22), sampling="rows", schedule="halving", certificate_degree=0
+    ),
+    "rare-label-3": lambda: fit(rows(30_000, 3, "random", 0.005, threshold=1.9, seed=23)),
+}
+"""Fits of arrays."""
 
-@_case
-def _chow_2(folder: Path) -> Digest:
-    return figures_of(fit(rows(20_000, 2, "chow", 0.05), certificate_effort=0.3))
-
-
-@_case
-def _random_2_float32(folder: Path) -> Digest:
-    return figures_of(fit(rows(30_000, 2, "random", 0.1, dtype="float32", seed=1)))
-
-
-@_case
-def _chow_5(folder: Path) -> Digest:
-    return figures_of(fit(rows(60_000, 5, "chow", 0.05, seed=2)))
-
-
-@_case
-def _near_5_float32(folder: Path) -> Digest:
-    return figures_of(fit(rows(40_000, 5, "near", 0.05, dtype="float32", seed=3)))
-
-
-@_case
-def _far_5(folder: Path) -> Digest:
-    return figures_of(fit(rows(40_000, 5, "far", 0.02, seed=4)))
-
-
-@_case
-def _far_10_float32(folder: Path) -> Digest:
-    return figures_of(fit(rows(40_000, 10, "far", 0.03, dtype="float32", seed=5)))
-
-
-@_case
-def _random_20(folder: Path) -> Digest:
-    return figures_of(fit(rows(20_000, 20, "random", 0.05, seed=6)))
-
-
-@_case
-def _chow_40_float32(folder: Path) -> Digest:
-    data = rows(12_000, 40, "chow", 0.02, dtype="float32", seed=7)
-    return figures_of(fit(data))
-
-
-@_case
-def _threshold_5(folder: Path) -> Digest:
-    return figures_of(fit(rows(40_000, 5, "chow", 0.03, threshold=0.8, seed=8)))
-
-
-@_case
-def _threshold_2_far(folder: Path) -> Digest:
-    return figures_of(fit(rows(20_000, 2, "far", 0.02, threshold=-0.5, seed=9)))
-
-
-@_case
-def _centre_5(folder: Path) -> Digest:
-    return figures_of(fit(rows(60_000, 5, "chow", 0.05, seed=10), through="centre"))
-
-
-@_case
-def _origin_5_float32(folder: Path) -> Digest:
-    data = rows(60_000, 5, "random", 0.1, dtype="float32", seed=11)
-    return figures_of(fit(data, through="origin", eps=0.1))
+CASES |= {name: lambda folder, make=make: figures_of(make()) for name, make in FITS.items()}
 
 
 @_case
@@ -207,23 +179,6 @@ def _isotropic_3(folder: Path) -> Digest:
     data = rows(40_000, 3, "chow", 0.05, scale=np.array([10.0, 0.1, 3.0]), seed=12)
     data[0][:, 0] += 5 * data[0][:, 1] + 7
     return figures_of(fit(data, feature_transform="isotropic"))
-
-
-@_case
-def _automatic_transform_3(folder: Path) -> Digest:
-    data = rows(40_000, 3, "random", 0.05, scale=np.array([10.0, 0.1, 3.0]), seed=13)
-    return figures_of(fit(data))
-
-
-@_case
-def _heavy_tails_4(folder: Path) -> Digest:
-    return figures_of(fit(heavy(40_000, 4, seed=14), through="centre"))
-
-
-@_case
-def _heavy_tails_radial_4(folder: Path) -> Digest:
-    data = heavy(40_000, 4, seed=15)
-    return figures_of(fit(data, feature_transform="radial", through="centre", centre="mean"))
 
 
 @_case
@@ -241,39 +196,12 @@ def _drifting_errors_3(folder: Path) -> Digest:
 
 
 @_case
-def _few_rows_4(folder: Path) -> Digest:
-    return figures_of(fit(rows(300, 4, "random", 0.05, seed=18)))
-
-
-@_case
-def _wide_50(folder: Path) -> Digest:
-    return figures_of(fit(rows(1_200, 50, "random", 0.05, seed=19)))
-
-
-@_case
 def _rejected_uniform_3(folder: Path) -> Digest:
     rng = np.random.default_rng(20)
     X = rng.uniform(-1.7, 1.7, (40_000, 3))
     y = np.where(X[:, 0] + 0.5 * X[:, 1] >= 0.2, 1, -1)
     y[rng.random(len(y)) < 0.08] *= -1
     return figures_of(fit((X, y), certificate_degree=0))
-
-
-@_case
-def _windows_3(folder: Path) -> Digest:
-    data = rows(120_000, 3, "chow", 0.05, dtype="float32", seed=21)
-    return figures_of(fit(data, sampling="windows", certificate_rows=1 << 16))
-
-
-@_case
-def _single_rows_halving_3(folder: Path) -> Digest:
-    data = rows(120_000, 3, "near", 0.05, seed=22)
-    return figures_of(fit(data, sampling="rows", schedule="halving", certificate_degree=0))
-
-
-@_case
-def _rare_label_3(folder: Path) -> Digest:
-    return figures_of(fit(rows(30_000, 3, "random", 0.005, threshold=1.9, seed=23)))
 
 
 @_case

@@ -247,7 +247,7 @@ def main() -> int:
     options = parser.parse_args()
     draw = random.Random(options.seed)
     if options.storm:
-        OPTIONS["rows"] = "reuse"  # every pass reads all rows, so that there is time for a storm
+        OPTIONS["sampling"] = "reuse"  # every pass reads all rows, so that there is time for a storm
     with tempfile.TemporaryDirectory(prefix="streamhalf-soak-") as name:
         bench = prepare(Path(name), options.rows)
         print(f"undisturbed: {bench.seconds:.1f} s")

@@ -244,6 +244,13 @@ class Source:
             return self
         return replace(self, reader=replace(self.reader, parts=False))
 
+    def fingerprint_of(self, n_rows: int) -> str:
+        """Return the fingerprint of the first rows alone."""
+        edges = np.array([n_rows], dtype=np.int64)
+        pieces = self.blocks.cut(edges).bounds
+        first = replace(self, blocks=RowRanges(pieces[pieces[:, 1] <= n_rows]))
+        return _fingerprint(first, self.reader.features.dtype)
+
     @property
     def record(self) -> DataRecord:
         """Which data this is, for results."""

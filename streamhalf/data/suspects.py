@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,18 +42,23 @@ _LABELS = ("given_label", "predicted_label")
 class SuspectTable:
     """Listed rows: a structured array, and what the labels -1 and +1 stand for in the data.
 
-    `beside` says that another model scored the rows too.
+    `beside` says that another model scored the rows too, `kept` are columns of the user (Arrow).
     """
 
     rows: NDArray[np.void]
     classes: NDArray[Any]
     beside: bool = False
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def joined(cls, tables: Sequence[SuspectTable]) -> SuspectTable:
         """Return the rows of several tables, one after the other."""
-        first = tables[0]
-        return cls(np.concatenate([one.rows for one in tables]), first.classes, first.beside)
+        joined = replace(tables[0], rows=np.concatenate([one.rows for one in tables]))
+        if not joined.kept:
+            return joined
+        from pyarrow import concat_arrays  # an optional dependency
+
+        return replace(joined, kept={name: concat_arrays([one.kept[name] for one in tables]) for name in joined.kept})
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -66,14 +71,16 @@ class SuspectTable:
         return np.asarray(self.rows[name])
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return all columns by name, in the order of the files."""
-        return {name: self.column(name) for name in column_names(beside=self.beside)}
+        """Return all columns by name, in the order of the files: those of the user after the number."""
+        own = {name: self.column(name) for name in column_names(beside=self.beside)}
+        return {"row": own.pop("row"), **self.kept, **own}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame, one line for each row."""
         import pandas as pd
 
-        return pd.DataFrame(self.columns())
+        columns = self.columns() | {name: one.to_pandas() for name, one in self.kept.items()}
+        return pd.DataFrame(columns)
 
     def ranked(self) -> SuspectTable:
         """Return the surest first; of equal ones, the first row."""
@@ -81,7 +88,8 @@ class SuspectTable:
 
     def take(self, order: NDArray[np.intp] | slice) -> SuspectTable:
         """Return some of the rows, in this order."""
-        return replace(self, rows=self.rows[order])
+        places = np.arange(len(self))[order]
+        return replace(self, rows=self.rows[order], kept={name: one.take(places) for name, one in self.kept.items()})
 
 
 def column_names(*, beside: bool) -> list[str]:
@@ -106,6 +114,7 @@ def open_suspects(
     storage_options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     beside: bool = False,
+    kept: Mapping[str, Any] | None = None,
 ) -> Iterator[Writer]:
     """A writer for a path or URL; what it writes appears under its name when all went well.
 
@@ -123,6 +132,8 @@ def open_suspects(
         Replace what is there.
     beside
         There are scores of another model too.
+    kept
+        Columns of the user, no rows of them: not for Zarr.
     """
     suffix, text = check_file(out, overwrite=overwrite), os.fspath(out)
     if suffix == ".zarr":
@@ -140,7 +151,8 @@ def open_suspects(
             store.mark({"complete": True, **marks})
             return
         kinds = {name: np.empty(0, _DTYPES[name]) for name in column_names(beside=beside)}
-        with open_rows(temporary, kinds | dict.fromkeys(_LABELS, classes)) as file:
+        kinds |= dict.fromkeys(_LABELS, classes)
+        with open_rows(temporary, {"row": kinds.pop("row"), **(kept or {}), **kinds}) as file:
             yield _FileWriter(file)
 
 

@@ -6,6 +6,7 @@ is `agreed`: no choice among those that the tests cannot tell apart makes its la
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
-from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
+from streamhalf.data.suspects import SuspectTable, Writer, column_names, open_suspects
 from streamhalf.data.transforms.isotropic import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
@@ -31,7 +32,7 @@ from streamhalf.kernels.plane import are_wrong
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
 from streamhalf.label_issues.proofs import find_sets
-from streamhalf.label_issues.reviews import review_columns
+from streamhalf.label_issues.reviews import REVIEW_COLUMNS, review_columns
 from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.review_sample import ReviewSample, share_out
@@ -122,15 +123,22 @@ class AuditRequest:
         Rows to draw for a review instead of a list; 0: none.
     proofs
         Sets of rows in conflict to look for, at most.
+    keep
+        Columns of the data to show beside the rows.
     """
 
     top: int | None = TOP
     misclassified: bool = False
     review: int = 0
     proofs: int = 0
+    keep: tuple[str, ...] = ()
 
     def check(self, out: str | os.PathLike[str] | None) -> None:
         """Refuse what cannot be done, before any row is read."""
+        if own := {*column_names(beside=True), *REVIEW_COLUMNS} & {*self.keep}:
+            raise UsageError(f"keep: {sorted(own)[0]!r} is a column of the list itself; rename yours, or leave it out")
+        if self.keep and out is not None and os.fspath(out).rstrip("/").lower().endswith(".zarr"):
+            raise UsageError("keep: columns go to files alone; let out end in .csv or .parquet")
         if self.top is not None and self.top < 1:
             raise UsageError(f"top: {self.top} given; list 1 row at least, or all (None, --all)")
         for name in ("review", "proofs"):
@@ -173,7 +181,6 @@ class Audit:
         overwrite: bool = False,
     ) -> Audited:
         """Return what was found, and write rows to `out`, if any."""
-        classes = np.asarray(self.source.schema.label_values)
         if self.request.review and out is not None:
             result, columns = self.draw_review()
             with renamed(Path(out).resolve()) as temporary, open_rows(temporary, columns) as file:
@@ -189,10 +196,11 @@ class Audit:
             opened = open_suspects(
                 out,
                 marks,
-                classes=classes,
+                classes=np.asarray(self.source.schema.label_values),
                 storage_options=storage_options,
                 overwrite=overwrite,
                 beside=self.probabilities is not None,
+                kept=self.source.kept_columns(np.empty(0, np.int64), self.request.keep),
             )
         with opened as writer:
             streams = self.request.top is None and writer is not None
@@ -239,7 +247,7 @@ class Audit:
         sample = ReviewSample(suspects, cut, numbers, draw_seed(), Stream.REVIEW)
         drawn = self.run.reduce("review", self.source, sample, blocks=self.source.blocks)
         result = self._result(suspects, found, moments, table)
-        return result, review_columns(drawn, np.asarray(self.source.schema.label_values))
+        return result, review_columns(drawn, self.source, self.request.keep)
 
     def _streamed(self, suspects: Suspects, take: Callable[[SuspectTable], None]) -> AuditResult:
         """Hand over all suspects in the order of rows, some at a time.
@@ -323,8 +331,11 @@ class Audit:
         return fitted.transform.kind
 
     def _table(self, listed: SuspectList) -> SuspectTable:
-        classes = np.asarray(self.source.schema.label_values)
-        return SuspectTable(listed.taken, classes, self.probabilities is not None)
+        """Return listed rows under the numbers that they have in the stored data."""
+        rows, classes = listed.taken.copy(), np.asarray(self.source.schema.label_values)
+        kept = self.source.kept_columns(rows["row"], self.request.keep)
+        rows["row"] = self.source.stored_numbers(rows["row"])
+        return SuspectTable(rows, classes, self.probabilities is not None, kept)
 
     def _result(
         self, suspects: Suspects, found: SuspectsPartial, moments: FeatureMomentsPartial, first: SuspectTable
@@ -351,6 +362,7 @@ class Audit:
             misclassified=misclassified,
             calibration=suspects.calibration,
             other_calibration=None if suspects.other is None else suspects.other.calibration,
+            columns=self.request.keep,
             suspects=_listed(first.take(slice(MOST_RECORDED))),
             segments=_segments(found),
             features=_shifts(self.source, found, moments),
@@ -428,9 +440,20 @@ def _has_threshold(result: FitResult, halfspace: Halfspace, transform: Transform
 
 
 def _listed(table: SuspectTable) -> tuple[Suspect, ...]:
-    columns = {name: values.tolist() for name, values in table.columns().items()}
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    return tuple(Suspect(**row) for row in rows)
+    names = column_names(beside=table.beside)
+    columns = [table.column(name).tolist() for name in names]
+    kept = [[_plain(one) for one in values.tolist()] for values in table.kept.values()]
+    values = zip(*kept, strict=True) if kept else itertools.repeat((), len(table))
+    return tuple(
+        Suspect(**dict(zip(names, row, strict=True)), values=own) for *row, own in zip(*columns, values, strict=True)
+    )
+
+
+def _plain(value: Any) -> bool | int | float | str | None:
+    """Return what JSON can hold of a value of the user."""
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
 
 
 def _segments(found: SuspectsPartial) -> tuple[Segment, ...]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaln
 
+from streamhalf.data.source import Source
 from streamhalf.errors import DataError
 from streamhalf.reductions.review_sample import ReviewSampleResult, Stratum
 from streamhalf.results.audit import CountInterval, ReviewRecord, StratumRecord
@@ -20,6 +20,9 @@ ANSWER = "wrong"
 """The column that the reviewer fills."""
 
 _DESIGN = ("stratum", "stratum_rows")
+
+REVIEW_COLUMNS = ("row", "given_label", ANSWER, "label_score", *_DESIGN)
+"""Columns of the table that goes to a reviewer."""
 
 _YES = frozenset({"1", "y", "yes", "true", "wrong"})
 _NO = frozenset({"0", "n", "no", "false", "right", "ok"})
@@ -116,14 +119,15 @@ def _more_reviews(strata: Sequence[StratumRecord], share: float) -> int | None:
     return None
 
 
-def review_columns(drawn: ReviewSampleResult, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def review_columns(drawn: ReviewSampleResult, source: Source, keep: Sequence[str]) -> dict[str, Any]:
     """Return the table that goes to a reviewer, the strata one after the other."""
-    rows = np.concatenate(drawn.drawn)
+    rows, classes = np.concatenate(drawn.drawn), np.asarray(source.schema.label_values)
     names = [one.value for one in Stratum]
     counts = [len(one) for one in drawn.drawn]
     label = rows["label"] > 0
     return {
-        "row": rows["row"],
+        "row": source.stored_numbers(rows["row"]),
+        **source.kept_columns(rows["row"], keep),
         "given_label": classes[label.astype(np.intp)],
         ANSWER: np.full(len(rows), "", dtype="U1"),
         "label_score": rows["label_score"],

@@ -48,7 +48,7 @@ _STYLES = {
 """How verdicts, outcomes and answers look."""
 
 _STYLED = ("outcome", "outcomes", "holds")
-_TONES = {"good": "bold green", "plain": "bold cyan", "bad": "bold red", "open": "bold yellow"}
+_TONES = {"good": "bold green", "plain": "bold cyan", "bad": "bold yellow", "open": "bold yellow"}
 _DIGEST, _SHOWN = re.compile(r"\b[0-9a-f]{32,}\b"), 12
 
 

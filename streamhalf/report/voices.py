@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamhalf.redact import plural
-from streamhalf.report.causes import diagnose
+from streamhalf.report.causes import Cause, diagnose
 from streamhalf.report.svg import Ladder
 from streamhalf.report.words import (
     DISTRIBUTIONS,
@@ -22,12 +22,21 @@ from streamhalf.report.words import (
     factor,
     notice_of,
     notice_sentence,
-    number,
     percent,
     sentence,
     tightening_words,
 )
-from streamhalf.results import CertifyResult, FitResult, MomentTestResult, NoticeCode, PromiseCode, Quality, Verdict
+from streamhalf.results import (
+    CertificateRecord,
+    CertifyResult,
+    FitResult,
+    HalfspaceClass,
+    MomentTestResult,
+    NoticeCode,
+    PromiseCode,
+    Quality,
+    Verdict,
+)
 
 MOST_ADVICE = 3
 
@@ -44,7 +53,9 @@ _FIRST = (
 _LAST = (NoticeCode.ROWS_IN_ORDER, NoticeCode.REPEATED_ROWS, NoticeCode.NO_ROOM)
 """Notices that are advice too, before and after what to do about the features."""
 
-SIGNS = {"good": "✓", "bad": "✕", "open": "?"}
+_UNFIT = "No promise for these features (rejected):"
+
+SIGNS = {"good": "✓", "bad": "!", "open": "?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
     subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
     if isinstance(result, MomentTestResult):
         return Face("Test of features", subject, (), _test_promise(result), None, "", tuple(_remedies(result)))
-    title = "Halfspace" if isinstance(result, FitResult) else "Certificate of a linear classifier"
+    title = "Linear classifier" if isinstance(result, FitResult) else "Given linear classifier"
     tiles: tuple[Tile, ...] = ()
     ladder = None
     if (quality := result.quality) is not None:
@@ -121,14 +132,22 @@ def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
     lower = quality.lower if certificate.comparable else certificate.opt.lower
     if not lower or lower <= 0:
         return Tile(name, "unknown", ("no bound above 0 was found",))
-    class_ = Names.of(result).halfspaces(certificate.opt.through, certificate)
-    notes = [f"of halfspaces {class_}"] if class_ != "with any threshold" else []
+    notes = [f"of any {_class(result, certificate)}"]
+    proved = 0.0 if result.promise is None else result.promise.factor or 0.0
     if not certificate.comparable:
         notes.append("this one is of another class")
     elif quality.factor is not None:
-        times = factor(quality.factor)
-        notes.insert(0, "this one is as good" if times == "1" else f"this one: {times} × that")
+        times = factor(max(proved, quality.factor))  # of a sample, the one that is proved
+        notes.append("this one is as good" if times == "1" else f"this one: {times} × that")
     return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
+
+
+def _class(result: FitResult | CertifyResult, certificate: CertificateRecord) -> str:
+    """Return the class that a bound is for: linear classifiers, or halfspaces through a point."""
+    through = certificate.opt.through
+    if through is HalfspaceClass.ANY:
+        return "linear classifier"
+    return f"halfspace {Names.of(result).halfspaces(through, certificate)}"
 
 
 def _ladder(quality: Quality) -> Ladder:
@@ -182,10 +201,11 @@ def proved(result: FitResult | CertifyResult) -> str:
         return ""
     if promise.code is PromiseCode.NO_BETTER or (quality is not None and not quality.beats_guess):
         return ""
-    class_ = Names.of(result).halfspaces(certificate.opt.through, certificate)
     sure = f" (confidence {confidence(1 - promise.confidence)})" if promise.confidence < 1 else ""
     times = factor(promise.factor)
-    return ("to be" if times == "1" else f"within a factor {times} of") + f" the best halfspace {class_}{sure}"
+    return (
+        "to be" if times == "1" else f"within a factor {times} of"
+    ) + f" the best {_class(result, certificate)} on these rows{sure}"
 
 
 def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
@@ -194,32 +214,39 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
     title = "Accepted:" if verdict is Verdict.ACCEPTED else "Certified:"
     if found is None:
         if verdict is Verdict.REJECTED:
-            return PromiseLine("bad", "No promise (rejected):", _not_these(result))
+            return PromiseLine("bad", _UNFIT, _not_these(result))
         tone = "good" if verdict is Verdict.ACCEPTED else "open"
         return PromiseLine(tone, f"{sentence(str(verdict or 'no promise'))[:-1]}:", "no labels.")
-    also = f" Proved on these rows: {said}." if (said := proved(result)) else ""
+    also = f" Proved: {said}." if (said := proved(result)) else ""
     match found.code:
         case PromiseCode.HOLDS:
-            times, eps = constant(found.constant), number(found.eps)
-            bound = f"error at most {times} × the best possible + {eps}"
-            words = f"holds against chosen label flips, {bound} ({times}: an empirical worst case)."
-            return PromiseLine("good", title, f"{words}{also}")
+            times, eps = constant(found.constant), at_most(found.eps)
+            words = (
+                f"even if an adversary chose the wrong labels, the error is at most {times} × the best possible + {eps}"
+            )
+            return PromiseLine("good", title, f"{words} ({times}: an empirical worst case).{also}")
+        case PromiseCode.FACTOR if verdict is Verdict.ACCEPTED:
+            return PromiseLine("good", title, f"the features pass every test; proved {said}.")
         case PromiseCode.FACTOR:
-            passed = "the tests passed; proved " if verdict is Verdict.ACCEPTED else "proved " if verdict else ""
-            return PromiseLine("good", title if verdict else "Proved", f"{passed}{said}, whatever the features.")
+            return PromiseLine(
+                "good",
+                title if verdict else "Proved",
+                ("proved " if verdict else "") + f"{said}, whatever the features.",
+            )
         case PromiseCode.FEATURES:
-            return PromiseLine("bad", "No promise (rejected):", f"{_not_these(result)}{also}")
+            return PromiseLine("bad", _UNFIT, f"{_not_these(result)}{also}")
         case PromiseCode.VACUOUS:
-            bound = f"the bound of the tests, {at_most(found.at_most)}, is no better than guessing."
-            return PromiseLine("open", "Tests passed, no promise:", f"{bound}{also}")
+            words = f"the bound that follows, {at_most(found.at_most)}, is no better than guessing."
+            return PromiseLine("open", "Tests passed, no promise:", f"{words}{also}")
         case PromiseCode.NO_CONSTANT:
-            words = "no constant is known for this class of halfspaces."
+            words = "no constant is known for classifiers of this kind."
             return PromiseLine("open", "Tests passed, no promise:", f"{words}{also}")
         case PromiseCode.NO_BOUND:
             return PromiseLine("open", "Nothing proved:", _unproved(result))
     title = "No promise (inconclusive):" if verdict else "Nothing proved:"
-    if notice_of(result, NoticeCode.ONE_CLASS):
-        words = "all labels are alike, so there is nothing to learn."
+    if one := notice_of(result, NoticeCode.ONE_CLASS):
+        title = "Nothing to learn (inconclusive):"
+        words = f"all labels are “{Names.of(result).label(one['label'])}”."
     elif found.code is PromiseCode.NO_BETTER:
         words = f"it is {'not shown to be' if verdict else 'no'} better than guessing."
     elif found.code is PromiseCode.NOISE:
@@ -239,7 +266,7 @@ def code_of(result: FitResult | CertifyResult) -> PromiseCode | None:
 def _not_these(result: FitResult | CertifyResult) -> str:
     cause = diagnose(result) if isinstance(result, FitResult) else None
     why = f": {cause.clause()}." if cause else "."
-    return f"these features fail the tests{why} The error and its bounds hold all the same."
+    return f"they fail a test{why} The numbers above hold all the same."
 
 
 def _unproved(result: FitResult | CertifyResult) -> str:
@@ -270,21 +297,24 @@ def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
     """Yield advice, the most important first; some may be empty."""
     names, quality, certificate = Names.of(result), result.quality, result.certificate
     drifts = quality is not None and quality.upper is None
+    wide = quality is not None and quality.upper is not None and quality.upper > 2 * quality.error
     for code in _FIRST:
         notice = notice_of(result, code)
+        if notice and code is NoticeCode.ONE_CLASS:
+            yield "Check the labels: a classifier needs two different ones."
+            return
         if notice and code is NoticeCode.NO_BETTER_THAN_GUESS and code_of(result) is PromiseCode.NO_BETTER:
             yield "Look for features that separate the labels, or gather more rows."
-        elif notice and (code is not NoticeCode.ERRORS_CLUSTER or drifts):
+        elif notice and (code is not NoticeCode.ERRORS_CLUSTER or drifts or wide):
             yield notice_sentence(notice, names)
-        if notice and code is NoticeCode.ONE_CLASS:
-            return
     if quality is not None and not quality.beats_guess and not isinstance(result, FitResult):
         label = names.label(quality.guess_label)
         yield f"Always guessing “{label}” is at least as good. Are the labels the right way round?"
     if isinstance(result, FitResult) and result.verdict is not Verdict.CERTIFIED:
         yield from _remedies(result)
     for code in _LAST:
-        if (notice := notice_of(result, code)) and not (drifts and code is NoticeCode.ROWS_IN_ORDER):
+        clusters = notice_of(result, NoticeCode.ERRORS_CLUSTER) and (drifts or wide)
+        if (notice := notice_of(result, code)) and not (clusters and code is NoticeCode.ROWS_IN_ORDER):
             yield notice_sentence(notice, names)
     if certificate is None or not certificate.n_errors or code_of(result) is PromiseCode.NO_BETTER:
         return
@@ -297,9 +327,11 @@ def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
 
 def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
     if cause := diagnose(result):
-        yield cause.remedy()
+        words = cause.remedy()
+        asks = isinstance(result, FitResult) and cause.cause is not Cause.FEW_VALUES
+        yield f"For a promise, {words[:1].lower()}{words[1:]}" if asks else words
     elif isinstance(result, FitResult) and result.rows_needed is not None:
-        yield f"For a promise gather about {about(result.rows_needed)} rows, or ask for a larger `--eps`."
+        yield f"For a promise, gather about {about(result.rows_needed)} rows, or ask for a larger `--eps`."
 
 
 def remedy(result: FitResult) -> str:
@@ -317,9 +349,12 @@ def suspects_sentence(result: FitResult | CertifyResult) -> str:
     certificate = result.certificate
     if certificate is None or not certificate.n_errors or result.halfspace is None:
         return ""
-    run = result.run
-    rows = plural(certificate.n_errors, "misclassified row") if certificate.share == 1 else "misclassified rows"
-    issues = f"label issues among the {rows}"
-    if run is None or not run.command:
-        return f"`streamhalf.audit(data, model=result)` lists {issues}."
-    return f"`streamhalf audit {result.data.source or 'STORE'} --model RESULT --out suspects.csv` lists {issues}."
+    rows = (
+        f"the {plural(certificate.n_errors, 'misclassified row')}"
+        if certificate.share == 1
+        else "the misclassified rows"
+    )
+    command = "streamhalf.audit(data, model=result)"
+    if result.run is not None and result.run.command:
+        command = f"streamhalf audit {result.data.source or 'STORE'} --model RESULT.json --out suspects.csv"
+    return f"Of {rows}, `{command}` lists those whose labels look wrong."

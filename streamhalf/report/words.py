@@ -320,9 +320,9 @@ def tightening_words(advice: results.Advice) -> str:
     """Return what would tighten a lower bound; empty where nothing is known to."""
     match advice.code:
         case results.AdviceCode.MORE_ROWS if advice.rows:
-            return f"about {about(advice.rows)} rows would tighten the lower bound"
+            return f"about {about(advice.rows)} rows would tighten the bound of the best possible"
         case results.AdviceCode.HIGHER_DEGREE:
-            return f"`--certificate-degree {advice.degree}` would tighten the lower bound"
+            return f"`--certificate-degree {advice.degree}` would tighten the bound of the best possible"
     return ""
 
 
@@ -363,16 +363,16 @@ _PHRASES = {
         "fewer than the {threads} of a process. The answer is the same."
     ),
     results.NoticeCode.REPEATED_ROWS: (
-        "about {share} of the rows repeat (a row is met {times} times on average). If they are "
-        "copies, bounds for fresh rows are too narrow; those on these rows hold."
+        "about {share} of the rows repeat. If these are copies, and not observations of their own, the bound "
+        "for fresh rows is too low; the other numbers hold."
     ),
     results.NoticeCode.ERRORS_DISAGREE: (
         "the errors disagree: {held_out} on held-out rows, {upper} at most, but {all_rows} on all "
         "rows. Do not rely on bounds for new rows."
     ),
     results.NoticeCode.ROWS_IN_ORDER: (
-        "rows come in an order: the mean of {name} differs between segments of rows ({factor} "
-        "times the variance of chance). Bounds hold for new rows if those are like all of these."
+        "rows come in an order: the mean of {name} differs along them by {factor} times the variance of chance. "
+        "The bound holds for fresh rows that are like all of these together."
     ),
     results.NoticeCode.RADII_DRAWN: (
         "the radial transform draws lengths and signs of rows anew. The tests say nothing about "
@@ -478,10 +478,8 @@ def _eps_not_reached(asked: Any, reached: Any, noise: Any) -> str:
 
 
 def _errors_cluster(segments: Any, factor: Any) -> str:
-    follows = f"The upper bound is computed from the means of {segments} segments."
-    if segments == 1:
-        follows = "They are bounded for these rows and not for new ones; shuffle sorted rows."
+    follows = "is wide, from few segments of rows" if segments > 1 else "is missing"
     return (
-        f"errors come in clusters: their share varies {number(factor)} times as much between "
-        f"segments of rows as by chance. {follows}"
+        f"errors come in clusters: they vary {number(factor)} times as much along the rows as by chance. "
+        f"So the bound for fresh rows {follows}. Shuffle the rows if their order means nothing."
     )

@@ -49,6 +49,7 @@ from streamhalf.results.parts import FeatureRecord as FeatureRecord
 from streamhalf.results.parts import Halfspace as Halfspace
 from streamhalf.results.parts import HeldOutRecord as HeldOutRecord
 from streamhalf.results.parts import LabelErrors as LabelErrors
+from streamhalf.results.parts import LookRecord as LookRecord
 from streamhalf.results.parts import Part as Part
 from streamhalf.results.parts import PassBudget as PassBudget
 from streamhalf.results.parts import PassRecord as PassRecord

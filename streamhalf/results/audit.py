@@ -18,7 +18,7 @@ class Suspect(Record, frozen=True):
     `label_score` is the probability of the given label at this margin (`other_score` that of the
     other model), `margin` the sine of the angle by which the halfspace would have to turn to get
     the row right. `agreed`: every halfspace within the result's angle and shift of threshold gets
-    it wrong too.
+    it wrong too. `values` are those of the result's `columns`, of the user.
     """
 
     row: int
@@ -29,6 +29,7 @@ class Suspect(Record, frozen=True):
     margin: float
     agreed: bool
     other_score: float | None = None
+    values: tuple[bool | int | float | str | None, ...] = ()
 
 
 class Segment(Record, frozen=True):
@@ -140,6 +141,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
     out: str = ""
     calibration: CalibrationRecord | None = None
     other_calibration: CalibrationRecord | None = None
+    columns: tuple[str, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     segments: tuple[Segment, ...] = ()
     features: tuple[FeatureShift, ...] = ()

@@ -62,7 +62,8 @@ class ColumnRecord(Record, frozen=True):
     """A column of a table, and the features made of it.
 
     `gaps` are counted where the encoding was made; `fill` takes their place. `known` are the values
-    of a category that rarer ones are told from; `base` is the one without an indicator.
+    of a category that rarer ones are told from; `base` is the one without an indicator. `form` is
+    how numbers or dates are written in a column of text: the decimal mark, or as of strptime.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ColumnRecord(Record, frozen=True):
     known: tuple[str, ...] = ()
     base: str | None = None
     reason: DropReason | None = None
+    form: str = ""
 
 
 class EncodingRecord(Record, frozen=True):
@@ -350,6 +352,20 @@ class HeldOutRecord(Record, frozen=True):
     ranges: tuple[tuple[int, int], ...]
     low: float
     high: float
+
+
+class LookRecord(Record, frozen=True):
+    """Rows start, ..., stop - 1, which were added at one look, and the part of tau that it spent.
+
+    The error was measured on those whose uniform of `seed` lies in [low, high).
+    """
+
+    start: int
+    stop: int
+    seed: int
+    low: float
+    high: float
+    tau: float
 
 
 class DiagnosticsRecord(Record, frozen=True):

@@ -25,6 +25,7 @@ from streamhalf.results.parts import (
     ErrorRecord,
     Halfspace,
     HeldOutRecord,
+    LookRecord,
     PassBudget,
     PassRecord,
     PromiseRecord,
@@ -179,6 +180,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
     certificate: CertificateRecord | None = None
     calibration: CalibrationRecord | None = None
     held_out: HeldOutRecord | None = None
+    looks: tuple[LookRecord, ...] = ()
     measurements: DiagnosticsRecord | None = msgspec.field(default=None, name="diagnostics")
     digest: str = ""
 

@@ -114,3 +114,11 @@ def test_few_rows__for_all_tests_may_be_enough_to_learn_from() -> None:
     assert result.error.n_rows == pytest.approx(10_000, abs=6 * 0.43 * 200)
     # 5% noise, and what is not learnt; six standard deviations of 10,000 rows are 0.013
     assert result.error.empirical < 0.065
+
+
+def test_few_rows__labels_that_are_a_coin_beat_no_guess() -> None:
+    coin = np.where(np.random.default_rng(5).random(1_000) < 0.5, 1, -1).astype(np.int8)
+    result = fit((draw(1_000)[0], coin))
+    assert not result.error.beats_guess
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert any(one.code is NoticeCode.NO_BETTER_THAN_GUESS for one in result.notices)

@@ -162,3 +162,13 @@ def test_tester__is_asked_where_it_says_it_is(stage: Stage) -> None:
     }
     assert names >= ours[stage]
     assert not names & (set().union(*ours.values()) - ours[stage])
+
+
+@pytest.mark.parametrize("stage", PASSES)
+def test_registry__what_testers_spend_is_the_pass_tau_at_most(stage: Stage) -> None:
+    # each candidate of the final pass costs its own share; an advisory tester never rejects
+    context = make_context(stage)
+    testers = TesterSet.of(TESTERS, context).testers
+    count = context.most_candidates if stage is Stage.FINAL else 1
+    spent = sum(count * tester.tau for tester in testers if tester.share > 0)
+    assert 0.7 * context.tau <= spent <= context.tau * (1 + 1e-12)

@@ -166,3 +166,20 @@ def test_exchangeability__constants_and_powers_out_of_range_say_nothing(scale: f
     test_result = judge(X, np.ones_like(y))
     assert test_result.outcome is Outcome.PASSED
     assert np.isfinite([test_result.statistic, test_result.limit]).all()
+
+
+@pytest.mark.parametrize("key", ["length", "feature", "labels"])
+def test_exchangeability__names_what_the_rows_are_sorted_by(key: str) -> None:
+    X, y = draw(8_000, 3, seed=6)
+    if key == "labels":  # as many labels of each kind and as long rows everywhere: only y x tells the halves apart
+        y = np.where(X[:, 1] >= 0, 1, -1) * np.where(np.arange(8_000) < 4_000, 1, -1)
+    else:
+        order = np.argsort(np.linalg.norm(X, axis=1) if key == "length" else X[:, 2] >= 0, kind="stable")
+        X, y = X[order], y[order]
+    quantity, feature = {
+        "length": (SegmentQuantity.NORM, None),
+        "feature": (SegmentQuantity.FEATURE, 2),
+        "labels": (SegmentQuantity.PRODUCT, 1),
+    }[key]
+    found = subject(judge(X, y))
+    assert (found.quantity, found.feature) == (quantity, feature)

@@ -238,3 +238,13 @@ def test_covariance_edges__give_every_slab_its_rows_about_some_plane(
     narrow = high - low < 0.5
     assert narrow.any()
     assert (held[narrow] >= 1.8 * rows).all()
+
+
+def test_slab_covariance__judges_each_candidate_by_itself() -> None:
+    X = np.random.default_rng(5).standard_normal((8_000, 2))
+    X[:, 1] *= 2
+    reduction = SlabCovariance(tuple(Plane(axis) for axis in np.eye(2)), EDGES)
+    result = reduction.map(Block(X, np.ones(8_000, dtype=np.int8), np.arange(8_000)))
+    found = make_tester(2, first=4).judge(reduction.finalize(result), n_seen=8_000)
+    assert [one.outcome for one in found] == [Outcome.REJECTED, Outcome.PASSED]
+    assert [(one.candidate, one.scale) for one in found] == [(4, 0.1), (5, 0.1)]

@@ -279,3 +279,13 @@ def test_slab_mass__doubts_about_a_threshold_that_no_scale_settles_do_not_count(
     (rejected,) = judge(tester, wrong)
     assert rejected.outcome is Outcome.REJECTED
     assert rejected.has_say
+
+
+def test_slab_mass__a_hole_at_a_plane_with_a_threshold_is_named() -> None:
+    X = np.random.default_rng(4).standard_normal((200_000, 2))
+    X = X[np.abs(X[:, 0] - 1.2) > 0.1]
+    tester = about(1.2, eps=0.1)
+    result = tester.needs().map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
+    (one,) = tester.judge(result, n_seen=len(X))
+    assert one.outcome is Outcome.REJECTED
+    assert {item.subject for item in one.evidence[:2]} == {SlabShare(-0.1, 0.0), SlabShare(0.0, 0.1)}

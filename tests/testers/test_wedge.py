@@ -14,6 +14,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import Viewed, WedgeSums
 from streamhalf.results import Outcome, TestResult, WedgeShare
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
+from streamhalf.testers.base import MOST_ROWS
 from streamhalf.testers.wedge import (
     ANY_WEDGE_LIMIT,
     WEDGE_LIMIT,
@@ -281,3 +282,14 @@ def test_sample_rows__grow_with_the_thresholds_that_have_enough() -> None:
     assert rows(10**6, 0.0, -1.9) == math.ceil(6_000 * math.exp(1.9**2 / 2))
     assert rows(10**6, 0.0, -1.9, 5.0) == rows(10**6, -1.9)
     assert rows(20_000, -1.9) == 20_000
+
+
+@KINDS
+@pytest.mark.parametrize("threshold", [4.5, -30.0, 1e9])
+def test_wedge__far_out_it_cannot_tell(threshold: float, any_threshold: bool) -> None:
+    # rejected with probability at most 1% each
+    tester = about(3, threshold, any_threshold=any_threshold, eps=0.1, n_rows=2_000)
+    (one,) = judge(tester, np.random.default_rng(1).standard_normal((2_000, 3)))
+    assert one.outcome is Outcome.INCONCLUSIVE
+    assert tester.n_rows < one.rows_needed == tester.rows_needed() <= MOST_ROWS
+    assert np.isfinite([one.statistic, one.null_quantile]).all()
