@@ -526,7 +526,7 @@ def watch(
         "watch",
         source,
         config,
-        lambda run, config: look_at(run, source, result, looks, tolerance=tolerance, tau=config.tau),
+        lambda run: look_at(run, source, result, looks, tolerance=tolerance, tau=config.tau),
         client,
         observer,
     )
