@@ -522,14 +522,8 @@ def watch(
     source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
     source = like_fitted(result, source)
     looks = Looks.read(None if state is None else Folder(os.fspath(state), storage_options), result)
-    return execute(
-        "watch",
-        source,
-        config,
-        lambda run: look_at(run, source, result, looks, tolerance=tolerance, tau=config.tau),
-        client,
-        observer,
-    )
+    work = partial(look_at, source=source, result=result, looks=looks, tolerance=tolerance, tau=config.tau)
+    return execute("watch", source, config, work, client, observer)
 
 
 def _names(keep: Sequence[str]) -> tuple[str, ...]:
