@@ -418,6 +418,7 @@ def audit(
     probabilities: ArrayLike | None = None,
     review: int = 0,
     proofs: int = 0,
+    reviewed: str | os.PathLike[str] | None = None,
     keep: Sequence[str] = (),
     overwrite: bool = False,
     client: Client | None = None,
@@ -447,6 +448,8 @@ def audit(
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
         Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
+    reviewed
+        A reviewed file of these data: the result says how many labels are wrong.
     keep
         Columns of the data (arrays of a store with one value a row) to show beside the rows, such
         as an id.
@@ -465,6 +468,7 @@ def audit(
     request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
     source.check_kept(request.keep)
+    record = None if reviewed is None else judge_reviews(*read_reviews(reviewed, source.n_rows), config.tau)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
     other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
@@ -476,7 +480,7 @@ def audit(
     held = held_by_audit(request, source.n_rows, config.split_every)
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
-    return dataclasses.replace(found, result=replace(found.result, out=place))
+    return dataclasses.replace(found, result=replace(found.result, out=place, review=record))
 
 
 def watch(
