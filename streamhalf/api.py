@@ -459,6 +459,7 @@ def audit(
         As of `test`.
     """
     from streamhalf.label_issues.audit import Audit, AuditRequest, check_probabilities, held_by_audit
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
     if out is not None:
