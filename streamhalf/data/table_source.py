@@ -72,9 +72,10 @@ class LabelColumn:
 def _equals(cells: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     if pa.types.is_null(cells.type):
         return np.zeros(len(cells), np.bool_)
-    wanted = pa.scalar(value)
+    if not cells.null_count and pa.types.is_integer(cells.type) and isinstance(value, int):
+        return np.asarray(cells.to_numpy() == value)  # several times faster than Arrow
     try:
-        found = pc.equal(cells, wanted)
+        found = pc.equal(cells, pa.scalar(value))
     except pa.ArrowException:
         found = pc.equal(cells.cast(pa.string()), str(value))
     return np.asarray(pc.fill_null(found, False).to_numpy())
