@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
 
-_READS = {"verify": 1}
+_READS = {"verify": 1, "watch": 1}
 """How often a command reads all rows, where that is not several times."""
 
 logger = logging.getLogger("streamhalf")
@@ -124,7 +124,6 @@ def open_data(
     *,
     needs_labels: bool = True,
     model: Any = None,
-    probe: bool = True,
 ) -> tuple[Source, RunConfig]:
     """Open data under their configured names; returns the configuration too.
 
@@ -140,7 +139,6 @@ def open_data(
         labels=config.labels,
         labelled=True if needs_labels or named else None,
         storage_options=storage_options,
-        probe=probe,
         **table_options(config),
         **columns_like(model),
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamhalf._lazy import lazy as lazy
-from streamhalf._models import as_halfspace, check_columns, usable_halfspace, warn_unverified
+from streamhalf._models import as_halfspace, check_columns, like_fitted, usable_halfspace, warn_unverified
 from streamhalf._session import (
     SEED_DRAWN,
     Place,
@@ -45,7 +45,7 @@ from streamhalf.algorithms.plan_overview import (
 )
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
-from streamhalf.config import SETTINGS, TOP, check_names
+from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
@@ -71,11 +71,13 @@ from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
 from streamhalf.label_issues.proofs import check_sets, rows_of
 from streamhalf.label_issues.reviews import judge_reviews, read_reviews
-from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
+from streamhalf.monitoring.watching import Looks, look_at, reference_of
+from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
+from streamhalf.report.watching import render_watch
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -91,6 +93,7 @@ from streamhalf.results import (
     ReviewRecord,
     StrictPlanRecord,
     VerifyResult,
+    WatchResult,
     replace,
 )
 from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
@@ -478,6 +481,57 @@ def audit(
     return dataclasses.replace(found, result=replace(found.result, out=place))
 
 
+def watch(
+    result: FitResult,
+    data: DataLike,
+    *,
+    state: str | os.PathLike[str] | None = None,
+    tolerance: float = TOLERANCE,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> WatchResult:
+    """Say whether new rows still look like those behind a result: steady, drifted or inconclusive.
+
+    Parameters
+    ----------
+    result
+        What `fit` returned, or `read_result` read.
+    data
+        New rows: anything `open_source` takes. Tables are encoded as those of the fit; labels need not be there.
+    state
+        Folder (path or URL) of the looks so far: chances of false alarms are shared over all of them, and views show
+        how rows moved. Without it, this is the only look.
+    tolerance
+        Share of rows that a change may concern without being drift; means of features may move by 2.5 times as many
+        standard deviations.
+    client, storage_options, observer, **parameters
+        As of `test`; `tau` is the chance of any false alarm over all looks.
+    """
+    if not isinstance(result, FitResult):
+        raise UsageError(f"result: {type(result).__name__} given; expected what fit returned")
+    if not 0 < tolerance < 1:
+        raise UsageError(
+            f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
+        )
+    usable_halfspace(result)
+    reference_of(result)
+    if state is not None and (place := path_of(data)) is not None:
+        refuse_harm(place, {"state": state})
+    source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
+    source = like_fitted(result, source)
+    looks = Looks.read(None if state is None else Folder(os.fspath(state), storage_options), result)
+    return execute(
+        "watch",
+        source,
+        config,
+        lambda run, config: look_at(run, source, result, looks, tolerance=tolerance, tau=config.tau),
+        client,
+        observer,
+    )
+
+
 def _names(keep: Sequence[str]) -> tuple[str, ...]:
     return (keep,) if isinstance(keep, str) else tuple(keep)
 
@@ -715,7 +769,7 @@ def _write_all(
 
 
 def report(
-    result: FitResult | CertifyResult | AuditResult | Audited,
+    result: FitResult | CertifyResult | AuditResult | Audited | WatchResult,
     path: str | os.PathLike[str],
     *,
     audit: AuditResult | Audited | None = None,
@@ -726,7 +780,7 @@ def report(
     Parameters
     ----------
     result
-        What `fit`, `certify` or `audit` returned, or `read_result` or `read_audit` read.
+        What `fit`, `certify`, `audit` or `watch` returned, or `read_result`, `read_audit` or `read_watch` read.
     path
         The file to write, a path or URL; it appears whole or not at all.
     audit
@@ -734,6 +788,9 @@ def report(
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    if isinstance(result, WatchResult):
+        write_text_to(path, render_watch(result), storage_options=storage_options)
+        return
     result = result.result if isinstance(result, Audited) else result
     audit = audit.result if isinstance(audit, Audited) else audit
     if os.path.exists(result.data.source):

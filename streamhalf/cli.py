@@ -34,7 +34,7 @@ from streamhalf._flags import (
     takes,
     write_page,
 )
-from streamhalf.config import SETTINGS, TOP
+from streamhalf.config import SETTINGS, TOLERANCE, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
 from streamhalf.redact import plural, printable, public_name
 from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
@@ -351,6 +351,31 @@ def verify(
     return 0 if verification.holds else 12
 
 
+@takes("tau", *_COMMON, "report", example="watch result.json new.zarr --state looks")
+def watch(
+    result: Annotated[Place, Parameter(help="what fit wrote")],
+    store: Store,
+    /,
+    *,
+    state: Annotated[
+        Place | None, Parameter(metavar="FOLDER", help="path or URL of the looks so far, for one that looks often")
+    ] = None,
+    tolerance: Annotated[
+        float, Parameter(metavar="SHARE", help="share of rows that a change may concern without being drift")
+    ] = TOLERANCE,
+    require: Annotated[
+        str | None, Parameter(choices=("steady",), help="exit with 10 (drifted) or 11 (inconclusive) unless steady")
+    ] = None,
+    **given: Any,
+) -> int:
+    """Say whether new rows still look like those behind a result: steady, drifted or inconclusive."""
+    fitted = read_model(result, storage_options=read_config(given).storage_options)
+    with naming("result", str(result)), calling(given) as call:
+        found = streamhalf.watch(fitted, store, state=state, tolerance=tolerance, **call)
+    finish(given, found, views.show_watch)
+    return found.outcome.exit_code if require else 0
+
+
 @takes("storage_option", example="report result.json --out result.html")
 def report(
     result: Result,
@@ -439,12 +464,13 @@ def audit(
 
 
 EXIT_CODES = """exit codes: 0 done, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else;
-of test, fit and update --require: 10 rejected, 11 inconclusive; of verify: 12 a claim does not hold"""
+of test, and with --require: 10 rejected, 11 inconclusive (watch: 10 drifted);
+of verify: 12 a claim does not hold"""
 
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, watch, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -114,6 +114,11 @@ class Source:
         return self.schema.dim
 
     @property
+    def is_labelled(self) -> bool:
+        """True if labels are read with the rows."""
+        return not any(one.code is NoticeCode.LABELS_ABSENT for one in self.notices)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """A name for every feature: its own, or x1, x2, ..."""
         return self.record.feature_names
