@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, Layout, WithoutRows
 from streamhalf.data.block import Reader, RowRanges
 from streamhalf.data.clients import holding_client
 from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
-from streamhalf.data.gaps import Layout, WithoutRows
 from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
 from streamhalf.data.source import Source, align_blocks, build_source, gathered, gathered_chunks, nearest_names
