@@ -426,6 +426,7 @@ def audit(
     probabilities: ArrayLike | None = None,
     review: int = 0,
     proofs: int = 0,
+    reviewed: str | os.PathLike[str] | None = None,
     keep: Sequence[str] = (),
     overwrite: bool = False,
     client: Client | None = None,
@@ -455,6 +456,8 @@ def audit(
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
         Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
+    reviewed
+        A reviewed file of these data: the result says how many labels are wrong.
     keep
         Columns of the data (arrays of a store with one value a row) to show beside the rows, such
         as an id.
@@ -471,6 +474,7 @@ def audit(
     request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
     source.check_kept(request.keep)
+    record = None if reviewed is None else judge_reviews(*read_reviews(reviewed, source.n_rows), config.tau)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
     other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
@@ -482,7 +486,7 @@ def audit(
     held = held_by_audit(request, source.n_rows, config.split_every)
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
-    return dataclasses.replace(found, result=replace(found.result, out=place))
+    return dataclasses.replace(found, result=replace(found.result, out=place, review=record))
 
 
 def watch(
@@ -526,14 +530,8 @@ def watch(
     source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
     source = like_fitted(result, source)
     looks = Looks.read(None if state is None else Folder(os.fspath(state), storage_options), result)
-    return execute(
-        "watch",
-        source,
-        config,
-        lambda run, config: look_at(run, source, result, looks, tolerance=tolerance, tau=config.tau),
-        client,
-        observer,
-    )
+    work = partial(look_at, source=source, result=result, looks=looks, tolerance=tolerance, tau=config.tau)
+    return execute("watch", source, config, work, client, observer)
 
 
 def _names(keep: Sequence[str]) -> tuple[str, ...]:
