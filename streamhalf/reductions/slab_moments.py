@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamhalf.data.block import Block
-from streamhalf.data.buffers import lend
+from streamhalf.data.raw_chunks import lend
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.monomials import count_monomials, degree_offset
