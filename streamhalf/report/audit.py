@@ -131,7 +131,9 @@ def sparkline(values: list[float]) -> str:
 def suspect_table(result: AuditResult, most: int) -> Table:
     """The first suspects."""
     caption = f"The {count(min(most, len(result.suspects)))} surest rows"
-    return Table.of(caption, _SUSPECT, result.suspects[:most], words=("agreed",))
+    first = result.suspects[:most]
+    cells = {name: cell for name, cell in _SUSPECT.items() if name != "other score" or any(map(cell, first))}
+    return Table.of(caption, cells, first, words=("agreed",))
 
 
 def feature_table(result: AuditResult, most: int) -> Table:

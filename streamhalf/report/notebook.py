@@ -107,7 +107,7 @@ def audit_html(result: AuditResult) -> str:
         )
         for one in result.suspects[:_MOST_SUSPECTS]
     ]
-    tiles = [("suspects", count(result.n_wrong), f"of {count(result.data.rows)} rows")]
+    tiles = [("label issues", count(result.n_issues), f"of {count(result.n_wrong)} misclassified rows")]
     if result.angle is not None:
         tiles.append(("agreed", count(result.n_agreed), "wrong nearby as well"))
     return macro("card.html.j2", "audit", COLOURS=live_html.COLOURS)(
