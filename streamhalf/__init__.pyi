@@ -13,7 +13,9 @@ from .api import (
     predict,
     synth,
     test,
+    update,
     verify,
+    watch,
 )
 from .config import RunConfig
 from .data.inspection import inspect
@@ -41,8 +43,9 @@ from .results import (
     PlanRecord,
     Verdict,
     VerifyResult,
+    WatchResult,
 )
-from .results.document import read_audit, read_conflicts, read_result
+from .results.document import read_audit, read_conflicts, read_result, read_watch
 
 __all__ = [
     "AuditResult",
@@ -64,6 +67,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "VerifyResult",
+    "WatchResult",
     "__version__",
     "audit",
     "certify",
@@ -81,10 +85,13 @@ __all__ = [
     "read_audit",
     "read_conflicts",
     "read_result",
+    "read_watch",
     "register_accessor",
     "synth",
     "test",
+    "update",
     "verify",
+    "watch",
 ]
 
 def load_ipython_extension(shell: object) -> None: ...

@@ -130,7 +130,7 @@ _TEXTS = ("key", "secret", "token", "password", "user", "username", "name", "id"
 """Storage options whose names end so are never numbers."""
 
 _INPUT_FILES = ("audit", "config", "model", "result", "weights")
-_OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
+_OUTPUTS = ("json", "report", "log_json", "checkpoint", "state", "out")
 
 
 def read_config(given: Given) -> ConfigFile:

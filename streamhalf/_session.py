@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from streamhalf._models import columns_of
-from streamhalf.config import RunConfig, check_names, environment_settings
+from streamhalf.algorithms.kept import LARGEST_MANIFEST, MANIFEST, RESULT, KeptState
+from streamhalf.config import SETTINGS, RunConfig, check_names, environment_settings
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.opening import DataLike, open_source, refuse_array_names
 from streamhalf.data.source import Source
@@ -37,7 +38,7 @@ from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.words import notice_words
-from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
+from streamhalf.results import CertifyResult, DataRecord, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.results.codes import RowsKept
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
 
-_READS = {"verify": 1}
+_READS = {"verify": 1, "watch": 1}
 """How often a command reads all rows, where that is not several times."""
 
 logger = logging.getLogger("streamhalf")
@@ -123,7 +124,6 @@ def open_data(
     *,
     needs_labels: bool = True,
     model: Any = None,
-    probe: bool = True,
 ) -> tuple[Source, RunConfig]:
     """Open data under their configured names; returns the configuration too.
 
@@ -139,7 +139,6 @@ def open_data(
         labels=config.labels,
         labelled=True if needs_labels or named else None,
         storage_options=storage_options,
-        probe=probe,
         **table_options(config),
         **columns_like(model),
     )
@@ -163,7 +162,7 @@ def execute(
     command: str,
     source: Source,
     config: RunConfig,
-    work: Callable[[Run, RunConfig], R],
+    work: Callable[[Run], R],
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
@@ -188,7 +187,7 @@ def execute(
         if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
         run.provenance = RunRecord.now(chosen.name, config.recorded())
-        result = work(run, config)
+        result = work(run)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return result
 
@@ -332,6 +331,82 @@ def open_checkpoint(
     } | config.identity()
     kept = (SEED_DRAWN, "seed") if config.seed_drawn else (SEED_DRAWN,)
     return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume, kept=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder that keeps the statistics of a fit for `update`."""
+
+    folder: Folder
+
+    @classmethod
+    def new(
+        cls, url: str | os.PathLike[str] | None, storage_options: Mapping[str, Any] | None, config: RunConfig
+    ) -> StateFolder | None:
+        """A folder for the state of a fit, if one is wanted; refused where it holds another."""
+        if url is None:
+            return None
+        if config.stop_early:
+            raise UsageError("state: given with stop_early, which leaves nothing to add rows to; leave one of them out")
+        folder = Folder(os.fspath(url), storage_options)
+        if folder.read(MANIFEST, LARGEST_MANIFEST) is not None:
+            raise UsageError(f"state: {folder.name} holds a state already; name another folder, or remove this one")
+        return cls(folder)
+
+    @classmethod
+    def load(
+        cls, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, result: FitResult
+    ) -> tuple[StateFolder, KeptState]:
+        """The folder and its state; refused where that is of another result."""
+        folder = Folder(os.fspath(url), storage_options)
+        kept = KeptState.load(folder)
+        if kept.result.digest != result.digest:
+            looks = f"{len(kept.looks)} look{'s' if len(kept.looks) > 1 else ''} at {kept.n_rows:,} rows"
+            raise UsageError(
+                f"state: {folder.name} is not that of the result, but of one with {looks}, "
+                f"which is in {folder.name}/{RESULT}; give that one, or the folder of this result"
+            )
+        return cls(folder), kept
+
+    def save(self, kept: KeptState) -> None:
+        """Write a state, and its result beside it."""
+        kept.save(self.folder)
+
+    def settings(self, kept: KeptState, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of an update: those of the fit, but for where it runs and what things are called."""
+        allowed = [name for name, one in SETTINGS.items() if one.may_change or one.group == "names"]
+        if fixed := [name for name in given if name not in (*allowed, "label")]:
+            raise UsageError(
+                f"{fixed[0]}: an update keeps the settings of the fit; leave it out, or fit all rows again"
+            )
+        defaults = {name: SETTINGS[name].default for name in allowed}
+        own = {name: value for name, value in kept.path.settings.items() if defaults.get(name, ...) != value}
+        moved = {name for name in allowed if SETTINGS[name].group != "names"}
+        return {**{name: value for name, value in own.items() if name not in moved}, **given, "seed": "auto"}
+
+    def check(self, kept: KeptState, source: Source) -> None:
+        """Refuse data that the old rows are no longer the first of."""
+        data, name, remedy = kept.result.data, source.name, "fit all rows again"
+        if source.dim != data.dim or source.schema.columns != data.features:
+            raise DataError(f"{name}: {_columns(source)}; the result has {_columns(data)}; {remedy}")
+        if source.record.classes != data.classes:
+            raise DataError(f"{name}: labels {source.record.label_names}; the result has {data.label_names}; {remedy}")
+        if source.n_rows < kept.n_rows:
+            raise DataError(
+                f"{name}: {source.n_rows:,} rows; the result has {kept.n_rows:,}, and an update takes data "
+                f"that grew; {remedy}"
+            )
+        if source.fingerprint_of(kept.n_rows) != data.fingerprint:
+            raise DataError(
+                f"{name}: the first {kept.n_rows:,} rows are not those of the result (a sample of them differs): "
+                f"new rows belong behind the old ones; {remedy}"
+            )
+
+
+def _columns(data: Source | DataRecord) -> str:
+    names = data.schema.columns if isinstance(data, Source) else data.features
+    shown = f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})" if names else ""
+    return f"{data.dim} features{shown}"
 
 
 @dataclass(frozen=True, slots=True)

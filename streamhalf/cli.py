@@ -34,7 +34,7 @@ from streamhalf._flags import (
     takes,
     write_page,
 )
-from streamhalf.config import SETTINGS, TOP
+from streamhalf.config import SETTINGS, TOLERANCE, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
 from streamhalf.redact import plural, printable, public_name
 from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
@@ -42,6 +42,7 @@ from streamhalf.results.document import (
     read_array,
     read_audit,
     read_classifier,
+    read_fit,
     read_model,
     read_result,
     read_verifiable,
@@ -261,6 +262,9 @@ def fit(
         Place | None, Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass")
     ] = None,
     resume: Annotated[Switch, Parameter(help="go on from what the checkpoint folder holds")] = False,
+    state: Annotated[
+        Place | None, Parameter(metavar="FOLDER", help="path or URL that takes what update adds further rows to")
+    ] = None,
     dry_run: Annotated[
         Switch, Parameter(help="only check versions, workers, credentials and reading, and show the plan")
     ] = False,
@@ -274,9 +278,31 @@ def fit(
         views.show_dry_run(ResultConsole(), found)
         return 0
     with calling(given) as call:
-        result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, **call)
+        result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, state=state, **call)
     finish(given, result, views.show_fit)
     return _required_code(require, result)
+
+
+@takes(
+    *("where it runs", "names", "quiet", "verbose", "log_json", "storage_option", "config", "json", "report"),
+    example="update result.json data.zarr --state state --json new.json",
+)
+def update(
+    result: Annotated[Place, Parameter(help="what fit or the last update wrote")],
+    store: Store,
+    /,
+    *,
+    state: Annotated[Place, Parameter(metavar="FOLDER", help="path or URL of what fit --state wrote")],
+    check_old: Annotated[Switch, Parameter(help="read the old rows too, to make sure that none changed")] = False,
+    require: Require = None,
+    **given: Any,
+) -> int:
+    """Bring a result up to date with data that grew: only the new rows are read."""
+    document = read_fit(result, storage_options=read_config(given).storage_options)
+    with naming("result", str(result)), calling(given) as call:
+        found = streamhalf.update(document, store, state=state, check_old=check_old, **call)
+    finish(given, found, views.show_fit)
+    return _required_code(require, found)
 
 
 @takes(
@@ -325,6 +351,31 @@ def verify(
     return 0 if verification.holds else 12
 
 
+@takes("tau", *_COMMON, "report", example="watch result.json new.zarr --state looks")
+def watch(
+    result: Annotated[Place, Parameter(help="what fit wrote")],
+    store: Store,
+    /,
+    *,
+    state: Annotated[
+        Place | None, Parameter(metavar="FOLDER", help="path or URL of the looks so far, for one that looks often")
+    ] = None,
+    tolerance: Annotated[
+        float, Parameter(metavar="SHARE", help="share of rows that a change may concern without being drift")
+    ] = TOLERANCE,
+    require: Annotated[
+        str | None, Parameter(choices=("steady",), help="exit with 10 (drifted) or 11 (inconclusive) unless steady")
+    ] = None,
+    **given: Any,
+) -> int:
+    """Say whether new rows still look like those behind a result: steady, drifted or inconclusive."""
+    fitted = read_model(result, storage_options=read_config(given).storage_options)
+    with naming("result", str(result)), calling(given) as call:
+        found = streamhalf.watch(fitted, store, state=state, tolerance=tolerance, **call)
+    finish(given, found, views.show_watch)
+    return found.outcome.exit_code if require else 0
+
+
 @takes("storage_option", example="report result.json --out result.html")
 def report(
     result: Result,
@@ -353,7 +404,7 @@ def report(
     example="audit data.zarr --model result.json --out suspects.csv",
 )
 def audit(
-    store: Annotated[Place | None, Parameter(help="path or URL of the data; not needed with --reviewed")] = None,
+    store: Annotated[Place | None, Parameter(help="path or URL of the data; --reviewed needs none")] = None,
     /,
     *,
     model: Annotated[File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")] = None,
@@ -366,7 +417,9 @@ def audit(
         File | None, Parameter(help="probabilities of the second class by another model, a .npy file")
     ] = None,
     review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
-    reviewed: Annotated[File | None, Parameter(help="a reviewed file: how many labels are wrong")] = None,
+    reviewed: Annotated[
+        File | None, Parameter(help="a reviewed file: how many labels are wrong; alone, or with the data for a page")
+    ] = None,
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
     keep: Annotated[
         str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
@@ -376,9 +429,7 @@ def audit(
 ) -> int:
     """List the rows whose labels look wrong, the surest first; count wrong labels by reviews."""
     storage = read_config(given).storage_options
-    if reviewed is not None:
-        if store is not None or model is not None:
-            raise UsageError("reviewed: the file says all; leave out the data and --model")
+    if reviewed is not None and store is None and model is None:
         tau = read_config(given).parameters.get("tau", SETTINGS["tau"].default)
         record = streamhalf.judge_review(reviewed, tau=tau)
         finish(given, record, views.show_review)
@@ -400,6 +451,7 @@ def audit(
         "review": review,
         "proofs": 20 if proofs is not None else 0,
         "keep": _names(keep),
+        "reviewed": reviewed,
     }
     if probabilities is not None:
         options["probabilities"] = read_array(probabilities)
@@ -413,12 +465,13 @@ def audit(
 
 
 EXIT_CODES = """exit codes: 0 done, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else;
-of test and fit --require: 10 rejected, 11 inconclusive; of verify: 12 a claim does not hold"""
+of test, and with --require: 10 rejected, 11 inconclusive (watch: 10 drifted);
+of verify: 12 a claim does not hold"""
 
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, convert, predict, test, plan, fit, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, watch, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

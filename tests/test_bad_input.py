@@ -335,6 +335,7 @@ RAW = {
     "binary": (b"\x80\x04\x95pickle", "not JSON"),
     "deep": (b"[" * 100_000, "not JSON"),
     "long number": (b"9" * 5000, "not JSON"),
+    "NaN": (b'{"schema": "streamhalf-fit-1", "eps": NaN}', "not JSON: NaN is no"),
 }
 
 

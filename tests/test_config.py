@@ -56,18 +56,3 @@ def test_config__takes_sizes_as_they_are_written(name: str, monkeypatch: pytest.
 def test_config__takes_numpy_numbers() -> None:
     config = make_config({"degree": np.int64(6), "tau": np.float32(0.25)})
     assert (config.degree, config.tau) == (6, 0.25)
-
-
-@pytest.mark.parametrize(
-    ("given", "hint"),
-    [
-        ("degre", "did you mean 'degree'?"),
-        ("nworkers", "did you mean 'n_workers'?"),
-        ("memory", "did you mean 'memory_limit'?"),
-        ("zzz", "known: "),
-    ],
-)
-def test_make_config__suggests_the_nearest_name(given: str, hint: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        make_config({given: 3})
-    assert f"configuration: unknown parameter {given!r}; {hint}" in str(caught.value)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import streamhalf
 from streamhalf import RunConfig, UsageError
@@ -54,22 +53,6 @@ def test_load__reads_sizes_and_numbers(write: Any) -> None:
     assert (config.eps, config.tau, config.moment_tolerance) == (0.05, 0.001, 0.2)
 
 
-def test_load__refuses_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"\xff\xfe\x00\x01")
-    large = tmp_path / "large.yaml"
-    large.write_text("# " + "x" * (1 << 20))
-    for path, message in (
-        (binary, "not YAML: "),
-        (large, "more than 1048576 characters; not a configuration"),
-        (tmp_path / "none.yaml", "cannot be read: No such file or directory"),
-        (tmp_path, "cannot be read: Is a directory"),
-    ):
-        with pytest.raises(UsageError) as caught:
-            load_config(path)
-        assert str(caught.value).startswith(f"{path}: {message}")
-
-
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Arguments of `fit` and `test`; they do nothing else."""
@@ -117,12 +100,6 @@ def test_flags__and_storage_options_merge(
     found = call.pop("storage_options")
     assert found == (expected or {"anon": True, "endpoint_url": "http://a"})
     assert call == {"eps": 0.2} | value
-
-
-def test_plan__takes_a_file(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(yaml.safe_dump({"eps": 0.2, "tau": 0.02}))
-    assert main(["plan", "--dim", "3", "--config", str(path)]) == 0
-    assert "0.2" in capsys.readouterr().out
 
 
 def test_plan__prints_the_papers_parameters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,17 +144,6 @@ def test_command__warns_and_obeys_overwrite(store: Path, tmp_path: Path, capsys:
     assert "add --overwrite" in capsys.readouterr().err
     assert run_predict(store, model, out, "--overwrite") == 0
     assert capsys.readouterr().err == ""  # it is quiet
-
-
-def without(*path: str) -> Callable[[dict[str, Any]], Any]:
-    def change(document: dict[str, Any]) -> dict[str, Any]:
-        inner = document
-        for key in path[:-1]:
-            inner = inner[key]
-        del inner[path[-1]]
-        return document
-
-    return change
 
 
 def test_result__predicts_in_memory_with_the_labels_of_the_data() -> None:

@@ -31,11 +31,9 @@ from streamhalf.results import (
     finite,
     from_json,
     is_as_written,
-    overall_outcome,
     replace,
     seal,
     to_json,
-    worst_of,
 )
 from tests.conftest import make_rows
 
@@ -183,42 +181,6 @@ def test_from_json__names_what_does_not_fit(
     document = change(to_json(result), place, value) if place else value
     with pytest.raises(DataError, match=message):
         from_json(MomentTestResult, document)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "code"),
-    [(Verdict.ACCEPTED, 0), (Verdict.PASSED, 0), (Verdict.REJECTED, 10), (Verdict.INCONCLUSIVE, 11)],
-)
-def test_verdict__has_an_exit_code(verdict: Verdict, code: int) -> None:
-    assert verdict.exit_code == code
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "overall"),
-    [
-        ("passed", "passed"),
-        ("passed,not judged", "passed"),
-        ("passed,inconclusive", "inconclusive"),
-        ("inconclusive,rejected,passed", "rejected"),
-        ("", "passed"),
-    ],
-)
-def test_overall_outcome__takes_the_worst(outcomes: str, overall: str) -> None:
-    given = tuple(TestResult("t", Outcome(word), 0.0, 0.0, 0.0, 1) for word in outcomes.split(",") if word)
-    assert overall_outcome(given) is Outcome(overall)
-
-
-def test_judgements__are_ordered_by_how_much_they_matter() -> None:
-    def said(outcome: Outcome, statistic: float, limit: float = 1.0) -> TestResult:
-        return TestResult("t", outcome, statistic, limit, 1.0, 9)
-
-    mild, harsh = said(Outcome.REJECTED, 1.5), said(Outcome.REJECTED, 3.0)
-    doubt, silent = said(Outcome.INCONCLUSIVE, 9.0), said(Outcome.NOT_JUDGED, 99.0)
-    assert worst_of((mild, harsh, doubt, silent)) == harsh
-    assert worst_of((doubt, silent)) == doubt
-    assert worst_of((silent,)) is None
-    assert said(Outcome.PASSED, 3.0, 2.0).share == 1.5
-    assert said(Outcome.PASSED, 3.0, 0.0).share == 3.0
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.0, 0.5])

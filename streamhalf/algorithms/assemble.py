@@ -36,6 +36,7 @@ from streamhalf.results import (
     TransformTrial,
     Verdict,
     Versions,
+    WatchReference,
     make_promise,
     make_quality,
     seal,
@@ -59,6 +60,7 @@ def assemble(
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
     calibration: CalibrationRecord | None = None,
+    reference: WatchReference | None = None,
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
@@ -129,6 +131,7 @@ def assemble(
         notices=(*notices, *said),
         certificate=certificate,
         calibration=calibration,
+        reference=reference,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
         run=run.provenance,

@@ -14,11 +14,12 @@ from streamhalf import results
 from streamhalf.algorithms.assemble import assemble, supports_promise
 from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.decide import decide
+from streamhalf.algorithms.kept import CertificatePlan, KeptState, Path
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
 from streamhalf.algorithms.regression import regress
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
-from streamhalf.algorithms.state import LocalizationState
+from streamhalf.algorithms.state import LocalizationState, unmeasured
 from streamhalf.algorithms.transform import (
     estimate_transform,
     in_transform,
@@ -31,21 +32,25 @@ from streamhalf.certificate.certification import Certification, least_nbytes, re
 from streamhalf.certificate.certify import best_certificate, certify_state, towards
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source
-from streamhalf.data.transforms import Identity, RowTransform
+from streamhalf.data.transforms import Identity, RowTransform, make_transform
 from streamhalf.engine.run import Run
-from streamhalf.errors import TransformError
+from streamhalf.errors import DataError, TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
+from streamhalf.kernels.anytime import look_tau
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.row_view import Bundle, in_space
+from streamhalf.reductions.rows import RowDigest
 from streamhalf.results import (
     CertifyResult,
     DataRecord,
     FitResult,
     Halfspace,
     LabelErrors,
+    LookRecord,
     MomentTestResult,
     Notice,
     NoticeCode,
@@ -75,11 +80,15 @@ def fit(
     *,
     testers: tuple[type[Tester], ...] = TESTERS,
     row_transform: RowTransform | None = None,
+    keep: Callable[[KeptState], None] | None = None,
 ) -> FitResult:
     """Learn a halfspace, and test on the way whether it can be trusted.
 
-    `row_transform` replaces the configured transform.
+    `row_transform` replaces the configured transform. `keep` is called with what further rows can be added to; such a
+    run is the first of many looks, and spends its part of tau.
     """
+    tau = config.tau
+    config = config if keep is None else replace(config, tau=look_tau(tau, 1))
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
@@ -96,21 +105,37 @@ def fit(
     row_split = row_split_for(source, plan, config)
     kinds = kinds[:1] if config.stop_early else kinds
     attempts: list[tuple[LocalizationState, RowTransform]] = []
+    finals: dict[int, list[Any]] = {}
     for kind in kinds:
         laid = row_transform or _or_as_stored(
             config, partial(estimate_transform, run, source, in_transform(config, kind), held_out=plan.held_out)
         )
         algorithm = Localization(plan, in_transform(config, kind), row_split, testers, laid, baselines)
-        state = localize(run, source, algorithm)
+        partials: list[Any] = []
+        state = localize(run, source, algorithm, None if keep is None else partials.append)
         attempts.append((state, laid))
+        finals[id(laid)] = partials
         trials = tuple(_tried(one, state, config) if one.kind is kind else one for one in trials)
         if not _may_do_better(state, config):
             break
     state, laid = _best_attempt(attempts, config)
     if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
-    certificate, calibration = certify_state(run, source, config, laid, state)
-    return assemble(
+    closing: list[Any] = []
+    certificate, calibration, reference = certify_state(
+        run,
+        source,
+        config,
+        laid,
+        state,
+        None if keep is None else lambda plan, partial: closing.append((plan, partial)),
+    )
+    said = (
+        *_one_class(run, source, state),
+        *transform_notices(laid.record),
+        *(() if config == asked else (_no_room(source, config),)),
+    )
+    result = assemble(
         run,
         source,
         config,
@@ -120,12 +145,67 @@ def fit(
         trials=trials,
         certificate=certificate,
         calibration=calibration,
-        notices=(
-            *_one_class(run, source, state),
-            *transform_notices(laid.record),
-            *(() if config == asked else (_no_room(source, config),)),
-        ),
+        reference=reference,
+        notices=said,
     )
+    if keep is None or not closing or state.chosen is None or state.held_out is None:
+        return result
+    look = LookRecord(0, source.n_rows, config.seed, state.held_out.low, state.held_out.high, config.tau)
+    result = seal(results.replace(result, looks=(look,)))
+    path = Path(
+        settings=config.recorded(),
+        state=unmeasured(state),
+        baselines=baselines,
+        transform=laid.record,
+        trials=trials,
+        notices=said,
+        chosen=state.chosen,
+        certificate=None if closing[0][0] is None else CertificatePlan.of(closing[0][0]),
+        first_rows=source.n_rows,
+        held_out=plan.held_out,
+    )
+    keep(KeptState(result=result, path=path, tau=tau, finals=tuple(finals[id(laid)]), closing=closing[0][1]))
+    return result
+
+
+def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, check_old: bool = False) -> KeptState:
+    """Add the rows after those of a state: read them alone, and conclude anew for all rows."""
+    old = RowRange(0, kept.n_rows)
+    if check_old:
+        digest = run.reduce("old rows", source, RowDigest(kept.path.first_rows), blocks=RowRanges.of((old,)))
+        if digest.total != kept.measurement.conclude_digest(kept.closing):
+            raise DataError(
+                f"{source.name}: the first {old.n_rows:,} rows are not those of the result (their digest differs); "
+                "fit all rows again"
+            )
+    look = kept.next_look(source.n_rows, config.seed)
+    new = RowRanges.of((RowRange(old.stop, source.n_rows),))
+    found: list[Any] = []
+    first, *others = look.batches()
+    run.reduce("new rows", source, Bundle((first, look.closing())), blocks=new, keep=found.append)
+    partials, closing = [found[0][0]], found[0][1]
+    for number, batch in enumerate(others):
+        run.reduce(f"new rows-{number + 2}", source, batch, blocks=new, keep=partials.append)
+    finals, closing = kept.merged(partials, closing, look)
+    state = look.conclude(finals)
+    certificate, calibration, reference = look.conclude_closing(closing, run.observer)
+    path, result = kept.path, kept.result
+    answer = assemble(
+        run,
+        source,
+        replace(look.config, seed=result.seed, seed_drawn=result.seed_drawn),
+        state=state,
+        row_transform=make_transform(path.transform),
+        baselines=path.baselines,
+        trials=path.trials,
+        certificate=certificate,
+        calibration=calibration,
+        reference=reference,
+        notices=(*_one_class(run, source, state), *path.notices),
+    )
+    record = LookRecord(old.stop, source.n_rows, look.seed, 0.0, look.final().part, look.tau)
+    answer = seal(results.replace(answer, looks=(*kept.looks, record)))
+    return KeptState(result=answer, path=path, tau=kept.tau, finals=finals, closing=closing)
 
 
 def _no_room(source: Source, config: RunConfig) -> Notice:
@@ -176,12 +256,18 @@ def _best_attempt(
     return next(open_ones, attempts[-1])
 
 
-def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationState:
-    """Run the passes of Algorithm 3, on rows in the transform of the map."""
+def localize(
+    run: Run, source: Source, algorithm: Localization, keep: Callable[[Any], None] | None = None
+) -> LocalizationState:
+    """Run the passes of Algorithm 3, on rows in the transform of the map.
+
+    `keep` is called with the partials of the final pass.
+    """
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
         needs = step.over_subset(algorithm.row_transform)
-        result = run.reduce(step.name, source, needs, blocks=step.subset.blocks, detail=step.detail)
+        kept = keep if step.beside is not None or state.batches or state.steps else None
+        result = run.reduce(step.name, source, needs, blocks=step.subset.blocks, detail=step.detail, keep=kept)
         known = len(state.test_results)
         state = step.conclude(result)
         for test_result in state.test_results[known:]:

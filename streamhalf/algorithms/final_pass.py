@@ -19,6 +19,7 @@ from streamhalf.algorithms.state import LocalizationState, Step
 from streamhalf.algorithms.transform import class_of
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
+from streamhalf.data.block import RowRanges
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.engine.memory import partial_limit
 from streamhalf.kernels.frame import Frame
@@ -47,30 +48,24 @@ class FinalPass:
     testers: Testers
     row_transform: RowTransform = field(default_factory=Identity)
     baselines: tuple[Baseline, ...] = ()
+    sketch_seed: int | None = None  # of an earlier look, whose sketches these rows are added to
+    tau_share: float = 1.0  # of that look's tau, by which the statistics are chosen
 
     def step(self, state: LocalizationState, subset: RowSubset) -> Step:
         """Return the next batch of candidates and steps, measured on the held-out rows."""
-        context, tests = self._batch(state)
-        wedge = WedgeBound(TesterSet.of(self.testers, context))
+        state = self.with_planes(state)
+        context, tests = self._batch(state, sum(len(batch.betas) for batch in state.batches), len(state.steps))
+        wedge, needs, errors = self._needs(state, context, tests, with_errors=state.errors is None)
         about_candidates = wedge.needs().members if context.candidates else ()
-        part = self.plan.counted_rows / self.plan.final_rows
-        parts = (part if isinstance(one, CandidateSlabs) else 1.0 for one in about_candidates)
-        wanted = (*about_candidates, *(test.needs() for test in tests))
-        tops = (*parts, *(test.top for test in tests))
-        needs = Bundle(tuple(map(self._nearest, wanted, tops)))
-
-        state = state if state.planes else replace(state, planes=self._planes(state))
-        errors: Reduction[Any, Any] | None = None
-        if state.errors is None:
-            errors = PlaneErrors(state.planes, self.plan.n_rows)
-            if part < 1:
-                errors = self._nearest(errors, part)
 
         def conclude(result: Any) -> LocalizationState:
             about, counted = (result, state.errors) if errors is None else result
             count = len(about_candidates)
-            found = (wedge.conclude(about[:count]),) if count else ()
-            steps = (test.conclude(one) for test, one in zip(tests, about[count:], strict=True))
+            judges = WedgeBound(wedge.tester_set.stricter(self.tau_share))
+            found = (judges.conclude(about[:count]),) if count else ()
+            steps = (
+                test.stricter(self.tau_share).conclude(one) for test, one in zip(tests, about[count:], strict=True)
+            )
             moved = replace(
                 state,
                 n_batches=state.n_batches + 1,
@@ -78,12 +73,48 @@ class FinalPass:
                 steps=(*state.steps, *steps),
                 errors=counted,
             )
-            rows = replace(subset, high=part * subset.high)
+            rows = replace(subset, high=self.part * subset.high)
             return _finish(moved, rows) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
         return Step(name, needs, subset, conclude, self.plan.final_rows, beside=errors)
+
+    @property
+    def part(self) -> float:
+        """Share of the held-out rows that errors and slabs are counted on."""
+        return self.plan.counted_rows / self.plan.final_rows
+
+    def batches(self, state: LocalizationState) -> tuple[Reduction[Any, Any], ...]:
+        """Return the statistics of all batches, of rows as they are stored."""
+        found: list[Reduction[Any, Any]] = []
+        state, n_steps, n_candidates = self.with_planes(state), 0, 0
+        while n_steps <= state.n_updates or n_candidates < len(state.candidates):
+            context, tests = self._batch(state, n_candidates, n_steps)
+            _, needs, errors = self._needs(state, context, tests, with_errors=not found)
+            step = Step("final", needs, RowSubset(RowRanges.of(()), 0), lambda _: state, 0, beside=errors)
+            found.append(step.statistic(self.row_transform))
+            n_steps, n_candidates = n_steps + len(tests), n_candidates + len(context.candidates)
+        return tuple(found)
+
+    def with_planes(self, state: LocalizationState) -> LocalizationState:
+        """Return the state with the planes of all candidates and baselines among stored rows."""
+        return state if state.planes else replace(state, planes=self._planes(state))
+
+    def _needs(
+        self, state: LocalizationState, context: Context, tests: tuple[StepTest, ...], *, with_errors: bool
+    ) -> tuple[WedgeBound, Bundle, Reduction[Any, Any] | None]:
+        """Algorithm 2 about the candidates of a batch, all its statistics, and the errors beside them."""
+        wedge, part = WedgeBound(TesterSet.of(self.testers, context)), self.part
+        about_candidates = wedge.needs().members if context.candidates else ()
+        parts = (part if isinstance(one, CandidateSlabs) else 1.0 for one in about_candidates)
+        wanted = (*about_candidates, *(test.needs() for test in tests))
+        tops = (*parts, *(test.top for test in tests))
+        needs = Bundle(tuple(map(self._nearest, wanted, tops)))
+        if not with_errors:
+            return wedge, needs, None
+        errors: Reduction[Any, Any] = PlaneErrors(state.planes, self.plan.n_rows)
+        return wedge, needs, self._nearest(errors, part) if part < 1 else errors
 
     def _nearest(self, reduction: Reduction[Any, Any], top: float) -> Reduction[Any, Any]:
         """The reduction over the rows with the smallest numbers; frames draw from these too."""
@@ -98,11 +129,10 @@ class FinalPass:
             members = tuple(plane.moved_to(centre) for plane in members)
         return (*pulled, *members)
 
-    def _batch(self, state: LocalizationState) -> tuple[Context, tuple[StepTest, ...]]:
-        """As many candidates, then as many steps as their matrices fit in memory."""
+    def _batch(self, state: LocalizationState, first: int, n_steps: int) -> tuple[Context, tuple[StepTest, ...]]:
+        """As many candidates from `first` on, then as many steps, as their matrices fit in memory."""
         limit, dim = partial_limit(self.config.split_every), self.plan.dim
         planes = tuple(candidate.plane for candidate in state.candidates)
-        first = sum(len(batch.betas) for batch in state.batches)
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
         # no promise is finer than half of the last scale
         finest = min((frame.delta for frame in state.frames), default=0.0)
@@ -125,7 +155,7 @@ class FinalPass:
             context = replace(context, candidates=planes[first : first + size], most_slabs=slabs)
             limit -= TesterSet.of(self.testers, context).needs().partial_nbytes(dim)
         tests: list[StepTest] = []
-        for number in range(len(state.steps), state.n_updates + 1):
+        for number in range(n_steps, state.n_updates + 1):
             test = self._step_test(state, number)
             limit -= test.needs().partial_nbytes(dim)
             if limit < 0 and (tests or context.candidates):
@@ -146,7 +176,9 @@ class FinalPass:
             number=number,
             frame=frame,
             candidate=candidate,
-            tester_set=TesterSet.of(self.testers, with_sketch(context, anchors, number=_SKETCHES + number)),
+            tester_set=TesterSet.of(
+                self.testers, with_sketch(context, anchors, number=_SKETCHES + number, seed=self.sketch_seed)
+            ),
             top=n_rows / self.plan.final_rows,
             seed=self.config.seed,
         )

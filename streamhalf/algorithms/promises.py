@@ -132,6 +132,10 @@ class StepTest:
         sample = Sample(self.seed, Stream.STEPS + self.number)
         return Viewed(needs, RowView(sample, accept=self.frame))
 
+    def stricter(self, share: float) -> StepTest:
+        """The same tests with a share of their tau."""
+        return replace(self, tester_set=self.tester_set.stricter(share))
+
     def conclude(self, result: Any) -> StepOutcome:
         """Judge the step."""
         found = result if self.frame is None else result.inner

@@ -71,6 +71,8 @@ class LocalizationState:
     n_transforms
         How many transforms were open before held-out rows were looked at: bounds pay for the
         choice among them.
+    pinned
+        The plane that an earlier look chose, where there was one.
     """
 
     stage: Stage
@@ -94,6 +96,7 @@ class LocalizationState:
     moments: MomentsResult | None = None
     repeated_rows: Notice | None = None
     n_transforms: int = 1
+    pinned: int | None = None
 
     @property
     def n_updates(self) -> int:
@@ -111,8 +114,8 @@ class LocalizationState:
 
         Unless a test rejects, the path of the theorem is favoured, else the first baseline.
         """
-        if self.errors is None:
-            return None
+        if self.errors is None or self.pinned is not None:
+            return None if self.errors is None else self.pinned
         path = range(len(self.candidates))
         trusted = path and self.outcome is not Outcome.REJECTED
         others = range(len(path), len(self.planes))
@@ -159,6 +162,22 @@ class Step:
     def over_subset(self, transform: RowTransform) -> Reduction[Any, Any]:
         """Return the statistic of the subset's rows alone."""
         return self.subset.restrict(self.statistic(transform))
+
+
+def unmeasured(state: LocalizationState) -> LocalizationState:
+    """Return a state after the final pass as it was before that, its planes known."""
+    early = tuple(one for one in state.test_results if one.stage is not Stage.FINAL)
+    return replace(
+        state,
+        stage=Stage.FINAL,
+        test_results=early,
+        n_batches=0,
+        batches=(),
+        steps=(),
+        final=None,
+        errors=None,
+        held_out=None,
+    )
 
 
 def with_mean(state: LocalizationState) -> LocalizationState:

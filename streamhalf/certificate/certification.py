@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -344,13 +344,14 @@ class Certification(CertificatePass):
         tau: float,
         name: str = "certificate",
         beside: Reduction[Any, Any] | None = None,
+        keep: Callable[[Any], None] | None = None,
     ) -> tuple[CertificateRecord, Any]:
-        """The certificate pass, and what a reduction beside it found in the same read."""
+        """The certificate pass, and what a reduction beside it found in the same read; `keep` gets its partial."""
         needs = self.needs(source.n_rows)
         if beside is not None:
             needs = Bundle((needs, beside))
         split_every = fan_in(needs.partial_nbytes(source.dim), run.split_every)
-        found = run.reduce(name, source, needs, split_every=split_every)
+        found = run.reduce(name, source, needs, split_every=split_every, keep=keep)
         own, other = (found, None) if beside is None else found
         return self.conclude(own, tau=tau, observer=run.observer), other
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 from streamhalf.algorithms.assemble import halfspace_of, held_out_error
 from streamhalf.algorithms.plan import BOUND_TAU
@@ -14,9 +16,13 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
+from streamhalf.monitoring.reference import Reference
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
-from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
+from streamhalf.reductions.row_view import Bundle
+from streamhalf.reductions.rows import RowDigest
+from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome, WatchReference
+
+Keep: TypeAlias = Callable[[Certification | None, Any], None]
 
 _NOTICEABLE = 0.15
 """Angle between two candidates, in units of the error, from which both are certified from: they disagree on a twentieth
@@ -31,9 +37,17 @@ _MUCH_ERROR = 0.02
 
 
 def certify_state(
-    run: Run, source: Source, config: RunConfig, row_transform: RowTransform, state: LocalizationState
-) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
-    """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    row_transform: RowTransform,
+    state: LocalizationState,
+    keep: Keep | None = None,
+) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference | None]:
+    """Return the certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones.
+
+    `keep` is called with the certification, if there is one, and the partial of its pass (else of a digest of all
+    rows) beside that of held-out rows.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to the halfspace behind
     the noise, and slabs along it give the better bound.
@@ -41,11 +55,15 @@ def certify_state(
     halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
     if halfspace is None or error is None or ended or state.held_out is None:
-        return None, None
-    margins = state.held_out.restrict(MarginCounts((halfspace.plane.unit(),)))
+        return None, None, None
+    held_rows = state.plan.held_out * source.n_rows
+    reference = Reference.of(source.n_rows, held_rows, config, halfspace, row_transform, state)
+    beside = state.held_out.restrict(reference.statistic)
     if not config.certificate_degree:
-        blocks = state.held_out.blocks
-        return None, _calibrated(run.reduce("calibration", source, margins, blocks=blocks))
+        if keep is None:
+            return None, *reference.conclude(run.reduce("calibration", source, beside, blocks=state.held_out.blocks))
+        both = Bundle((RowDigest(source.n_rows), beside))
+        return None, *reference.conclude(run.reduce("calibration", source, both, keep=partial(keep, None))[1])
     is_member = (state.chosen or 0) >= len(state.candidates)
     certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
     if state.candidates:
@@ -54,12 +72,11 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    found, counted = best_certificate(run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins)
-    return found, _calibrated(counted)
-
-
-def _calibrated(found: MarginCountsResult) -> CalibrationRecord | None:
-    return CalibrationRecord.of(found.counts[0], bin_centres(), held_out=True)
+    kept = None if keep is None else partial(keep, certification)
+    found, counted = best_certificate(
+        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=beside, keep=kept
+    )
+    return found, *reference.conclude(counted)
 
 
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:
@@ -86,13 +103,15 @@ def best_certificate(
     *,
     tau: float,
     beside: Reduction[Any, Any] | None = None,
+    keep: Callable[[Any], None] | None = None,
 ) -> tuple[CertificateRecord, Any]:
     """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
 
     Both bound the class that was asked for. They have an equal part of tau. Who names a degree asks for moments alone.
+    Who keeps partials, to which further rows are added, has those of the moments kept, and no count of sets.
     """
-    if config.certificate_degree != "auto":
-        return certification.run(run, source, tau=tau, beside=beside)
+    if config.certificate_degree != "auto" or keep is not None:
+        return certification.run(run, source, tau=tau, beside=beside, keep=keep)
     each = tau / 2
     sets = ConflictSets.of_all(source, config, certification)
     if sets is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from streamhalf.certificate.certification import MOST_EFFORT, Certification
 from streamhalf.certificate.conflict_sets import ConflictSets
 from streamhalf.certificate.error_bound import measure_error
 from streamhalf.config import RunConfig
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic, make_transform
 from streamhalf.engine.run import Run
@@ -22,7 +24,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrors, HalfspaceErrorsResult
-from streamhalf.reductions.row_view import Sample, sampled
+from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.results import (
     AS_WRITTEN,
     CertificateMethod,
@@ -77,10 +79,41 @@ class Verification:
         if source.dim == data.dim:
             certification = self._certification(claimed)
             tau = self._tau("certificate.opt.tau", claimed.opt.tau) * len(certification.classes)
-            found, errors = certification.run(run, source, tau=tau, name="verify", beside=self._errors())
+            looks = document.looks if isinstance(document, FitResult) else ()
+            if len(looks) > 1 and isinstance(certification, Certification):
+                found, errors = self._of_looks(run, source, certification, tau)
+            else:
+                found, errors = certification.run(run, source, tau=tau, name="verify", beside=self._errors())
             claims += self._certified(claimed, found)
             claims += self._measured(errors, same_rows=claimed.digest == found.digest)
         return VerifyResult(tuple(claims), tuple(run.passes))
+
+    def _of_looks(
+        self, run: Run, source: Source, certification: Certification, tau: float
+    ) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
+        """The certificate and the errors of rows that came at several looks, each with its own seed."""
+        from streamhalf.algorithms.kept import in_segments, with_seed
+
+        assert isinstance(self.document, FitResult)
+        total: Any = None
+        for look in self.document.looks:
+            if not 0 <= look.start < look.stop <= source.n_rows:
+                raise DataError(f"looks: rows {look.start} to {look.stop} are not in the data; nothing to verify")
+            laid = with_seed(certification.row_transform.record, look.seed)
+            one = replaced(certification, seed=look.seed, row_transform=laid)
+            sample = Sample(look.seed, Stream.SHARES, look.low, look.high)
+            errors = sampled(HalfspaceErrors(self._halfspace().plane, total_rows=look.stop), sample)
+            needs = Bundle((one.needs(self.document.looks[0].stop), errors))
+            parts: list[Any] = []
+            run.reduce(
+                "verify", source, needs, blocks=RowRanges.of((RowRange(look.start, look.stop),)), keep=parts.append
+            )
+            part = parts[0]
+            if total is not None:  # the certificate has no segments
+                moved = in_segments(total[1], look.start, look.stop, part[1])
+                part = needs.combine((total[0], moved), part)
+            total = part
+        return certification.conclude(needs.finalize(total)[0], tau=tau), total[1]
 
     def _certification(self, record: CertificateRecord) -> Certification | ConflictSets:
         halfspace = self._halfspace()

@@ -43,7 +43,7 @@ from streamhalf.data.source import (
 from streamhalf.data.zarr_groups import names_in_group, names_of_array, open_group, open_member, open_store
 from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.data.zarr_reader import GRID_ROWS, ZarrReader, impossible_value, stored_rows, unit_of_blocks
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import DataError, ListingError, UsageError
 from streamhalf.redact import one_line, public_name
 from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
 
@@ -168,9 +168,7 @@ def _open_path(data: Any, request: Request) -> Source:
 def _try_files(text: str, request: Request) -> Any:
     try:
         return _files(text, request)
-    except DataError:
-        raise
-    except Exception:  # what Zarr said of it is what is told
+    except (ListingError, UsageError, ImportError):  # what Zarr said of it tells more
         return None
 
 

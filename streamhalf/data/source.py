@@ -114,6 +114,11 @@ class Source:
         return self.schema.dim
 
     @property
+    def is_labelled(self) -> bool:
+        """True if labels are read with the rows."""
+        return not any(one.code is NoticeCode.LABELS_ABSENT for one in self.notices)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """A name for every feature: its own, or x1, x2, ..."""
         return self.record.feature_names
@@ -243,6 +248,13 @@ class Source:
         if not isinstance(self.reader, ZarrReader):
             return self
         return replace(self, reader=replace(self.reader, parts=False))
+
+    def fingerprint_of(self, n_rows: int) -> str:
+        """Return the fingerprint of the first rows alone."""
+        edges = np.array([n_rows], dtype=np.int64)
+        pieces = self.blocks.cut(edges).bounds
+        first = replace(self, blocks=RowRanges(pieces[pieces[:, 1] <= n_rows]))
+        return _fingerprint(first, self.reader.features.dtype)
 
     @property
     def record(self) -> DataRecord:

@@ -89,9 +89,7 @@ class Checkpoint:
         if ordinal >= len(self._passes):
             return None
         saved, template = self._passes[ordinal], reduction.empty(dim)
-        expected = list(leaves(template))
-        largest = sum(array.nbytes for array in expected) + _OVERHEAD * (1 + len(expected))
-        content = self._folder.read(saved.file, largest)
+        content = self._folder.read(saved.file, packed_nbytes(template))
         where = f"checkpoint: {self._folder.name}/{saved.file}"
         if content is None or hashlib.sha256(content).hexdigest() != saved.digest:
             raise DataError(f"{where} is missing or damaged; remove the folder and start anew")
@@ -99,14 +97,11 @@ class Checkpoint:
             raise DataError(
                 f"{where} is of pass {saved.record.name!r}, but {name!r} is next; remove the folder and start anew"
             )
-        partial = _rebuild(template, iter(_unpack(content, expected, where)))
-        return Counted(saved.n_rows, partial), saved.record
+        return Counted(saved.n_rows, unpack(content, template, where)), saved.record
 
     def save(self, counted: Counted, record: PassRecord) -> None:
         """Write a pass, then the manifest that names it."""
-        buffer = io.BytesIO()
-        np.savez(buffer, *leaves(counted.partial))
-        content = buffer.getvalue()
+        content = pack(counted.partial)
         file = _file_name(len(self._passes))
         self._folder.write(file, content)
         saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
@@ -157,6 +152,23 @@ def _agree(name: str, saved: str, wanted: Mapping[str, Any], kept: tuple[str, ..
             "anew in another folder"
         )
     return new
+
+
+def pack(partial: Any) -> bytes:
+    """Return the numbers of a partial as an archive of plain arrays."""
+    buffer = io.BytesIO()
+    np.savez(buffer, *leaves(partial))
+    return buffer.getvalue()
+
+
+def packed_nbytes(template: Any) -> int:
+    """Return the most bytes that the archive of such a partial takes."""
+    return sum(array.nbytes + _OVERHEAD for array in leaves(template)) + _OVERHEAD
+
+
+def unpack(content: bytes, template: Any, where: str) -> Any:
+    """Return the partial in an archive, in the shape of the template."""
+    return _rebuild(template, iter(_unpack(content, list(leaves(template)), where)))
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any]]:

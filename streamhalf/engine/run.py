@@ -78,8 +78,12 @@ class Run:
         blocks: RowRanges | None = None,
         split_every: int | None = None,
         detail: str = "",
+        keep: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Run one pass over `blocks` (all by default); return the finalized result."""
+        """Run one pass over `blocks` (all by default); return the finalized result.
+
+        `keep` is called with the partial of all rows.
+        """
         fan = fan_in(self.split_every, reduction.partial_nbytes(source.dim))
         plan = PassPlan(
             name=name,
@@ -93,6 +97,8 @@ class Run:
         if (store := remote_store_of(source)) is not None:
             self._tokens.add(store.token)
         if (saved := self._saved(plan)) is not None:
+            if keep is not None:
+                keep(saved.partial)
             return reduction.finalize(saved.partial)
         plan = self._with_kept_rows(plan)
         if plan.source.reader.defers_checks:
@@ -100,13 +106,15 @@ class Run:
                 self.unchecked = UncheckedBlocks.of(plan.source)
             self.unchecked.note(plan.blocks)
         self._warm_up(plan.source)
+
+        def save(counted: Counted, record: PassRecord) -> None:
+            if self.checkpoint is not None:
+                self.checkpoint.save(counted, record)
+            if keep is not None:
+                keep(counted.partial)
+
         result, record = run_pass(
-            self.engine,
-            plan,
-            memory_limit=self.memory_limit,
-            observer=self.observer,
-            save=self.checkpoint.save if self.checkpoint else None,
-            cache=self.cache,
+            self.engine, plan, memory_limit=self.memory_limit, observer=self.observer, save=save, cache=self.cache
         )
         self.passes.append(record)
         return result

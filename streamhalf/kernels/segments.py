@@ -47,6 +47,17 @@ class Segments:
         return [(segment, slice(a, b)) for segment, a, b in touched if a < b]
 
 
+def merged_segments(values: NDArray[Any], old: Segments, new: Segments) -> NDArray[Any]:
+    """Sums over segments of the first rows (s, ...), added up by segments of all rows.
+
+    Each goes to the segment that its middle row lies in.
+    """
+    middles = (2 * np.arange(old.count) + 1) * old.total_rows // (2 * old.count)
+    found = np.zeros((new.count, *values.shape[1:]), dtype=values.dtype)
+    np.add.at(found, np.minimum(middles * new.count // new.total_rows, new.count - 1), values)
+    return found
+
+
 def error_segments(total_rows: int) -> Segments:
     """The segments that errors are counted by: a matter of the data set alone.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -153,6 +153,12 @@ class TesterSet:
         """Return all test results, tester by tester."""
         pairs = zip(self.testers, results, strict=True)
         return tuple(one for tester, result in pairs for one in tester.judge(result, n_seen=n_seen))
+
+    def stricter(self, share: float) -> TesterSet:
+        """Return the testers with a share of their tau, for what they need as it is."""
+        if share == 1:
+            return self
+        return TesterSet(tuple(replace(one, tau=share * one.tau) for one in self.testers))  # type: ignore[type-var,attr-defined]
 
     def find(self, kind: type[T]) -> T:
         """Return the tester of a kind."""

@@ -222,11 +222,13 @@ def sketch_directions(
     return np.linalg.qr(np.vstack([*anchors, draws]).T)[0].T
 
 
-def with_sketch(context: Context, anchors: tuple[NDArray[np.float64], ...], *, number: int) -> Context:
-    """Return the context, with directions where features are many."""
+def with_sketch(
+    context: Context, anchors: tuple[NDArray[np.float64], ...], *, number: int, seed: int | None = None
+) -> Context:
+    """Return the context, with directions where features are many: drawn with the run's seed, or another."""
     if context.dim <= WIDE_DIM:
         return context
-    found = sketch_directions(context.dim, anchors, seed=context.config.seed, number=number)
+    found = sketch_directions(context.dim, anchors, seed=context.config.seed if seed is None else seed, number=number)
     return replace(context, directions=found)
 
 

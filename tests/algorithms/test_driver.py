@@ -23,11 +23,8 @@ from streamhalf.results import (
     NoticeCode,
     Outcome,
     Role,
-    Sampling,
-    SegmentQuantity,
     Stage,
     TestResult,
-    Transform,
     Verdict,
 )
 from streamhalf.testers import TESTERS, Context
@@ -59,17 +56,6 @@ def test_fit__passes_in_their_order(fitted: tuple[FitResult, list[Any]]) -> None
     assert [event.record.name for event in seen if isinstance(event, events.PassEnded)] == names
     # of so few rows every pass reads all, and keeps its share
     assert {record.rows_read for record in result.passes} == {200_000}
-
-
-def test_fit__accepts_and_learns(fitted: tuple[FitResult, list[Any]]) -> None:
-    # Gaussian rows are not accepted with probability below tau = 0.01, for this seed they are
-    result, _ = fitted
-    assert result.verdict is Verdict.ACCEPTED
-    assert result.error.empirical == pytest.approx(0.05, abs=0.01)
-    normal = np.array(result.halfspace.normal)
-    assert np.linalg.norm(normal - np.sqrt([0.5, 0.5])) < 0.05
-    assert result.certificate.n_errors / 200_000 == pytest.approx(0.05, abs=0.01)
-    assert result.eps == 1 / 16
 
 
 def test_fit__tells_every_judgement_when_it_is_made(fitted: tuple[FitResult, list[Any]]) -> None:
@@ -146,26 +132,6 @@ def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: S
     assert result.opt == result.certificate.opt
 
 
-def test_fit__another_position_is_estimated_first_and_comes_back() -> None:
-    X, y = DATA
-    moved = X * [2.0, 0.5] + [3.0, -1.0]
-    result, _ = fit((moved, y), whiten=True, certificate_degree=2)
-    assert [record.name for record in result.passes[:2]] == ["sample", "whitening"]
-    assert result.transform.kind == Transform.ISOTROPIC
-    assert result.halfspace.plane.errors(moved, y) / N_ROWS == pytest.approx(0.05, abs=0.01)
-    assert result.certificate.error == result.halfspace.plane.errors(moved, y) / N_ROWS
-
-
-def test_fit__rows_in_an_order_are_sampled() -> None:
-    X, y = DATA
-    order = np.argsort(y, kind="stable")
-    result, _ = fit((X[order], y[order]))
-    assert result.split is Sampling.REUSE
-    assert result.verdict is Verdict.ACCEPTED
-    (notice,) = (one for one in result.notices if one.code is NoticeCode.ROWS_IN_ORDER)
-    assert SegmentQuantity(notice["quantity"]) is SegmentQuantity.LABEL
-
-
 @pytest.mark.parametrize("label", [1, -1])
 def test_fit__one_class_is_told_after_counting_all_labels(label: int) -> None:
     X, _ = DATA
@@ -185,17 +151,6 @@ def test_fit__no_room_for_a_certificate_is_told_before_anything_is_read() -> Non
             with pytest.raises(MemoryBudgetError, match="memory: 1 MiB; the coarsest slabs"):
                 command()
         assert names_of(run) == []
-
-
-def test_test__judges_the_moments_of_all_rows() -> None:
-    with serial_run(DATA) as (run, source, config, seen):
-        result = driver.test(run, source, config)
-        assert names_of(run) == ["moments"]
-    assert result.verdict is Verdict.PASSED
-    assert {one.n_rows for one in result.testers} == {N_ROWS}
-    assert [e.test_result for e in seen if isinstance(e, events.TesterJudged)] == list(result.testers)
-    with serial_run((DATA[0] ** 3, DATA[1])) as (run, source, config, _):
-        assert driver.test(run, source, config).verdict is Verdict.REJECTED
 
 
 def test_test__of_wide_rows_looks_at_a_sketch_and_says_so() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from streamhalf import UsageError
 from streamhalf import cli as runs
 from streamhalf.cli import COMMANDS, build_app
 from streamhalf.config import SETTINGS
@@ -59,10 +58,3 @@ def test_flags__are_read_as_their_settings_say() -> None:
         "json": "result.json",
     }
     assert type(found["store"]) is type(found["json"]) is str
-
-
-def test_flags__are_checked_where_they_are_read() -> None:
-    with pytest.raises(UsageError, match="seed: -1 is out of range; use 0 to"):
-        parse("test data.zarr --seed -1")
-    with pytest.raises(UsageError, match="n_workers: 0 is out of range; use 1 to 4096"):
-        parse("synth data.zarr --rows 9 --dim 2 --workers 0")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamhalf import UsageError, api
-from streamhalf._flags import calling, check_outputs, check_writable, finish, naming, parse_storage, read_config
+from streamhalf._flags import calling, check_writable, finish, naming, parse_storage
 from streamhalf.errors import DataError
 
 
@@ -22,19 +22,6 @@ def test_parse_storage__text_that_looks_like_a_number_stays_text() -> None:
     assert parse_storage(["retries=0", "timeout=30"]) == {"retries": 0, "timeout": 30}
 
 
-@pytest.mark.parametrize("pair", ["anon", "=true", ""])
-def test_parse_storage__refuses_what_is_no_pair(pair: str) -> None:
-    with pytest.raises(UsageError, match=r"storage-option: .* has no value; write KEY=VALUE"):
-        parse_storage([pair])
-
-
-def test_read_config__takes_settings_and_storage_options_alone() -> None:
-    given = {"eps": 0.1, "json": "a", "quiet": True, "storage_option": ["anon=true"]}
-    config = read_config(given)
-    assert config.parameters == {"eps": 0.1}
-    assert config.storage_options == {"anon": True}
-
-
 def test_calling__writes_events_where_it_is_told(tmp_path: Path, capsys: Any) -> None:
     with calling({"quiet": True, "log_json": str(tmp_path / "log"), "tau": 0.1}) as call:
         assert call.keys() == {"tau", "storage_options", "observer"}
@@ -45,15 +32,6 @@ def test_calling__writes_events_where_it_is_told(tmp_path: Path, capsys: Any) ->
         calling({"log_json": str(tmp_path / "none" / "log")}),
     ):
         pass
-
-
-def test_check_outputs__refuses_two_in_one_place(tmp_path: Path) -> None:
-    file = str(tmp_path / "file")
-    with pytest.raises(UsageError, match=r"--report: .* is also what --json names"):
-        check_outputs({"json": file, "report": file})
-    with pytest.raises(UsageError, match=r"--json: .* is also what --weights names"):
-        check_outputs({"weights": file, "json": file})
-    check_outputs({"json": file, "report": f"{file}.html"})
 
 
 def test_check_writable__names_option_and_path(tmp_path: Path) -> None:

@@ -141,11 +141,6 @@ def test_to_dataset__netcdf_keeps_it(tmp_path: Path, result: FitResult) -> None:
     xr.testing.assert_identical(xr.load_dataset(path, engine="scipy"), found)
 
 
-def test_to_dataset__of_a_document_read_back(result: FitResult) -> None:
-    again = from_json(FitResult, to_json(result))
-    xr.testing.assert_identical(to_dataset(again), to_dataset(result))
-
-
 def test_to_dataset__few_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     few = streamhalf.fit((rng.standard_normal((50, 2)), np.resize([1, -1], 50)), **SERIAL)
@@ -169,20 +164,3 @@ def test_to_dataset__rejected_rows() -> None:
     assert "slab_mass" in found  # the final pass says what it measured
     assert float(found.feature_moment.sel(feature=1, degree=4)) < -0.2
     assert (found.tester_outcome == "rejected").any()
-
-
-def test_to_dataset__wide_data_have_no_pairs(result: FitResult) -> None:
-    assert result.measurements is not None
-    wide = replace(result.measurements, pair_moments=())
-    found = to_dataset(replace(result, measurements=wide))
-    assert "pair_moment" not in found
-    assert "other_feature" not in found.dims
-
-
-def test_to_dataset__is_plottable(result: FitResult) -> None:
-    found = to_dataset(result)
-    frame = found[["slab_mass", "slab_mass_expected"]].to_dataframe()
-    assert frame.index.name == "slab"
-    assert frame.index.is_monotonic_increasing
-    assert np.isfinite(frame.index).all()
-    assert all(found[name].attrs["long_name"] for name in found.data_vars)

@@ -35,55 +35,6 @@ def write(path: Path, content: Any) -> Path:
     return path
 
 
-DAMAGED: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", r"bad\.json: not JSON"),
-    "cut": ('{"schema": "streamhalf-fit-1", "verd', r"bad\.json: not JSON"),
-    "binary": (b"\x80\x04\x95pickle", r"bad\.json: not JSON"),
-    "deep": ("[" * 100_000, r"bad\.json: not JSON"),
-    "no number": ('{"schema": "streamhalf-fit-1", "eps": NaN}', r"bad\.json: not JSON: NaN is no"),
-    "too large": (f'{{"seed": {"9" * 400}}}', r"bad\.json: not JSON: a number of 400 digits"),
-    "a list": ("[1]", r"bad\.json: expected object, got \[1\]"),
-    "no schema": ("{}", r"bad\.json: object missing required field"),
-    "another schema": ('{"schema": "other"}', r"bad\.json\.schema: .*'other'"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_read__damaged_files_are_named(name: str, tmp_path: Path) -> None:
-    content, message = DAMAGED[name]
-    path = tmp_path / "bad.json"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=message):
-        read_result(path)
-
-
-PLACES: dict[str, tuple[tuple[Any, ...], Any, str]] = {
-    "tau": (("tau",), "x", r"json\.tau"),
-    "testers no list": (("testers",), 3, r"json\.testers"),
-    "test no object": (("testers", 1), 3, r"json\.testers\[1\]"),
-    "outcome": (("testers", 2, "outcome"), "fine", r"json\.testers\[2\]\.outcome"),
-    "notice": (("notices",), [3], r"json\.notices\[0\]"),
-    "code of a notice": (("notices",), [{"code": "x"}], r"json\.notices\[0\]\.code"),
-    "quality": (("quality", "error"), "x", r"json\.quality\.error"),
-    "promise": (("promise", "code"), "x", r"json\.promise\.code"),
-    "halfspace": (("halfspace", "normal", 1), "x", r"json\.halfspace\.normal\[1\]"),
-    "ranges": (("held_out",), {"ranges": [[1]], "low": 0, "high": 1}, r"json\.held_out\.ranges"),
-    "certificate": (("certificate",), {"advice": 3}, r"json\.certificate"),
-}
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_read__damaged_places_are_named(name: str, fitted: FitResult, tmp_path: Path) -> None:
-    (*path, last), value, message = PLACES[name]
-    content = json.loads(json.dumps(to_json(fitted)))
-    target: Any = content
-    for key in path:
-        target = target[key]
-    target[last] = value
-    with pytest.raises(DataError, match=rf"bad\.{message}"):
-        read_result(write(tmp_path / "bad.json", content))
-
-
 def test_read__a_folder_and_a_missing_file_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="this is a folder; a result file"):
         read_result(tmp_path)

@@ -1,0 +1,343 @@
+"""A learned path with the mergeable statistics behind its result: more rows are added to them.
+
+The path is fixed, so every further row is fresh for all of its steps. Partials of the final and of
+the certificate pass of new rows are combined with those that were kept, and the answer is concluded
+anew, for all rows. Bounds of all looks hold together: look k spends tau 6 / (pi² k²).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf import results
+from streamhalf.algorithms.baselines import Baseline
+from streamhalf.algorithms.final_pass import FinalPass
+from streamhalf.algorithms.plan import BOUND_TAU
+from streamhalf.algorithms.row_split import RowSubset
+from streamhalf.algorithms.state import LocalizationState
+from streamhalf.certificate.certification import Certification
+from streamhalf.config import RunConfig
+from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.transforms import Radial, RowTransform, make_transform
+from streamhalf.engine.checkpoint import pack, packed_nbytes, unpack
+from streamhalf.errors import DataError, UsageError
+from streamhalf.events import Observer, ignore
+from streamhalf.kernels.anytime import look_tau
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.segments import Segments, merged_segments
+from streamhalf.monitoring.reference import Reference
+from streamhalf.paths import Folder
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.errors import HalfspaceErrorsResult, PlaneErrorsResult
+from streamhalf.reductions.row_view import Accepted, Bundle
+from streamhalf.reductions.rows import RowDigest
+from streamhalf.reductions.segment_scatter import SegmentScatterPartial
+from streamhalf.results import (
+    CalibrationRecord,
+    CertificateRecord,
+    FitResult,
+    Halfspace,
+    HalfspaceClass,
+    LookRecord,
+    Notice,
+    TransformRecord,
+    TransformTrial,
+    WatchReference,
+    from_json,
+    to_json,
+)
+from streamhalf.results.results import SettingValue
+from streamhalf.testers import TESTERS
+
+MANIFEST, RESULT, _SCHEMA = "state.json", "result.json", "streamhalf-state-1"
+LARGEST_MANIFEST = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CertificatePlan:
+    """A `Certification` as plain values, but for the seed, which changes with the rows."""
+
+    halfspace: Halfspace
+    transform: TransformRecord
+    through: HalfspaceClass
+    effort: float
+    error: float
+    degree: int
+    memory: int
+    planes: tuple[Plane, ...]
+    across: NDArray[np.float64] | None
+    share: float
+
+    @classmethod
+    def of(cls, certification: Certification) -> CertificatePlan:
+        """The values of a certification."""
+        names = {field.name for field in dataclasses.fields(cls)} - {"transform"}
+        values = {name: getattr(certification, name) for name in names}
+        return cls(transform=certification.row_transform.record, **values)
+
+    def certification(self, seed: int) -> Certification:
+        """The certification, for rows that are drawn with a seed."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        record = values.pop("transform")
+        return Certification(row_transform=with_seed(record, seed), seed=seed, **values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Path:
+    """All that was learned before held-out rows were looked at, as plain values.
+
+    `state` is that before the final pass, its planes filled in, and `chosen` the candidate that is
+    the answer. Of `first_rows`, those of the first look, a share `held_out` was
+    measured.
+    """
+
+    settings: dict[str, SettingValue]
+    state: LocalizationState
+    baselines: tuple[Baseline, ...]
+    transform: TransformRecord
+    trials: tuple[TransformTrial, ...]
+    notices: tuple[Notice, ...]
+    chosen: int
+    certificate: CertificatePlan | None
+    first_rows: int
+    held_out: float
+
+    @property
+    def plane(self) -> Plane:
+        """The answer, among stored rows."""
+        return self.state.planes[self.chosen]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measurement:
+    """The statistics of a path over rows that are drawn with a seed, of `n_rows` rows in all."""
+
+    path: Path
+    seed: int
+    tau: float
+    n_rows: int
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of the path, with this seed and this look's tau."""
+        return RunConfig(**{**self.path.settings, "seed": self.seed, "tau": self.tau})  # type: ignore[arg-type]
+
+    @property
+    def row_transform(self) -> RowTransform:
+        """The transform of the path; lengths and signs that it draws come from this seed."""
+        return with_seed(self.path.transform, self.seed)
+
+    @property
+    def start(self) -> LocalizationState:
+        """The state before the final pass."""
+        state = self.path.state
+        return replace(state, plan=replace(state.plan, n_rows=self.n_rows), pinned=self.path.chosen)
+
+    def final(self) -> FinalPass:
+        """The final pass."""
+        first = RunConfig(**self.path.settings)  # type: ignore[arg-type]
+        return FinalPass(
+            self.start.plan,
+            self.config,
+            TESTERS,
+            self.row_transform,
+            self.path.baselines,
+            sketch_seed=first.seed,
+            tau_share=self.tau / first.tau,
+        )
+
+    def batches(self) -> tuple[Reduction[Any, Any], ...]:
+        """The statistics of the final pass, by the batches that fit into one read."""
+        return self.final().batches(self.start)
+
+    def closing(self) -> Bundle:
+        """The statistics of the certificate pass, and those of held-out rows beside them."""
+        certificate = closing_needs(self.path.certificate, self.seed, self.path.first_rows)
+        return Bundle((certificate, self.reference.statistic))
+
+    @property
+    def reference(self) -> Reference:
+        """What held-out rows are like."""
+        path, config = self.path, self.config
+        held_rows, halfspace = path.held_out * path.first_rows, Halfspace.of(path.plane)
+        return Reference.of(path.first_rows, held_rows, config, halfspace, self.row_transform, path.state)
+
+    def conclude(self, partials: Sequence[Any]) -> LocalizationState:
+        """The state after the final pass, from the partials of its batches."""
+        final, state = self.final(), self.start
+        subset = RowSubset(RowRanges.of((RowRange(0, self.path.first_rows),)), self.seed, 0.0, self.path.held_out)
+        for partial in partials:
+            step = final.step(state, subset)
+            state = step.conclude(step.statistic(self.row_transform).finalize(partial))
+        return state
+
+    def conclude_closing(
+        self, partial: Any, observer: Observer = ignore
+    ) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference]:
+        """Certificate, calibration and reference for new rows."""
+        found, held_out = self.closing().finalize(partial)
+        certificate = None
+        if self.path.certificate is not None:
+            certification = self.path.certificate.certification(self.seed)
+            certificate = certification.conclude(found, tau=BOUND_TAU * self.tau, observer=observer)
+        return certificate, *self.reference.conclude(held_out)
+
+    def conclude_digest(self, partial: Any) -> int:
+        """The sum of the hashes of all rows."""
+        found = self.closing().finalize(partial)[0]
+        return int((found if self.path.certificate is None else found[0]).total)
+
+
+def closing_needs(plan: CertificatePlan | None, seed: int, n_rows: int) -> Reduction[Any, Any]:
+    """What the certificate is made of; without one, the digest of all rows."""
+    return RowDigest(n_rows) if plan is None else plan.certification(seed).needs(n_rows)
+
+
+def with_seed(record: TransformRecord, seed: int) -> RowTransform:
+    """The transform of a record; what it draws comes from this seed."""
+    found = make_transform(record)
+    return replace(found, seed=seed) if isinstance(found, Radial) else found
+
+
+def in_segments(partial: Any, old_total: int, new_total: int, template: Any) -> Any:
+    """A partial by segments of `old_total` rows, by those of `new_total` rows, as the template has."""
+
+    def moved(values: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
+        return merged_segments(values, Segments(old_total, len(values)), Segments(new_total, len(like)))
+
+    match partial:
+        case PlaneErrorsResult() | HalfspaceErrorsResult():
+            like = template.segment_rows
+            errors = moved(partial.segment_errors.T, like).T
+            return replace(partial, segment_rows=moved(partial.segment_rows, like), segment_errors=errors)
+        case SegmentScatterPartial():
+            like = template.counts
+            return replace(partial, counts=moved(partial.counts, like), sums=moved(partial.sums, like))
+        case Accepted():
+            return replace(partial, inner=in_segments(partial.inner, old_total, new_total, template.inner))
+        case tuple():
+            pairs = zip(partial, template, strict=True)
+            return tuple(in_segments(one, old_total, new_total, like) for one, like in pairs)
+    return partial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptState:
+    """A result, its path, and the partials of all rows so far, by the batches of the final pass.
+
+    `tau` is shared by all looks; `finals` hold segments of as many rows as the looks have.
+    """
+
+    result: FitResult
+    path: Path
+    tau: float
+    finals: tuple[Any, ...]
+    closing: Any
+
+    @property
+    def looks(self) -> tuple[LookRecord, ...]:
+        """The looks so far."""
+        return self.result.looks
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all looks."""
+        return self.looks[-1].stop
+
+    @property
+    def measurement(self) -> Measurement:
+        """The statistics behind the partials."""
+        last = self.looks[-1]
+        return Measurement(path=self.path, seed=last.seed, tau=last.tau, n_rows=self.n_rows)
+
+    def next_look(self, n_rows: int, seed: int) -> Measurement:
+        """The statistics of the rows that follow."""
+        tau = look_tau(self.tau, len(self.looks) + 1)
+        return Measurement(path=self.path, seed=seed, tau=tau, n_rows=n_rows)
+
+    def merged(self, finals: Sequence[Any], closing: Any, look: Measurement) -> tuple[tuple[Any, ...], Any]:
+        """The partials of all rows, with those of the new ones."""
+        found = tuple(
+            reduction.combine(in_segments(old, self.n_rows, look.n_rows, new), new)
+            for reduction, old, new in zip(look.batches(), self.finals, finals, strict=True)
+        )
+        return found, look.closing().combine(self.closing, closing)
+
+    def save(self, folder: Folder) -> None:
+        """Write the partials, then the manifest that names them."""
+        content = pack((*self.finals, self.closing))
+        file = f"partials-{len(self.looks) % 2}.npz"
+        manifest: dict[str, Any] = {
+            "schema": _SCHEMA,
+            "file": file,
+            "digest": hashlib.sha256(content).hexdigest(),
+            "tau": self.tau,
+            "path": msgspec.to_builtins(self.path, enc_hook=_listed, str_keys=True),
+            "result": to_json(self.result),
+        }
+        manifest["seal"] = _seal(manifest)
+        folder.write(file, content)
+        folder.write(MANIFEST, json.dumps(manifest, allow_nan=False).encode())
+        folder.write(RESULT, json.dumps(manifest["result"], indent=2, allow_nan=False).encode() + b"\n")
+
+    @classmethod
+    def load(cls, folder: Folder) -> KeptState:
+        """Read a state; what is damaged is refused."""
+        where = f"state: {folder.name}/{MANIFEST}"
+        content = folder.read(MANIFEST, LARGEST_MANIFEST)
+        if content is None:
+            raise UsageError(f"state: {folder.name} holds no state; name the folder that fit --state wrote")
+        try:
+            data = json.loads(content)
+            if data["schema"] != _SCHEMA:
+                raise UsageError(f"{where} is of another version of streamhalf; fit again with --state")
+            if data["seal"] != _seal(data):
+                raise ValueError("its digest does not fit")
+            path = msgspec.convert(data["path"], Path, dec_hook=_array)
+            result = from_json(FitResult, data["result"], where=f"{where}: result")
+            file, digest, tau = (data[name] for name in ("file", "digest", "tau"))
+            if not (
+                results.is_as_written(result)
+                and result.looks
+                and file in ("partials-0.npz", "partials-1.npz")
+                and 0 < tau < 1
+            ):
+                raise ValueError("result, looks or tau are of no run")
+        except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
+            raise DataError(f"{where} is damaged ({error}); fit again with --state") from error
+        last = result.looks[-1]
+        look = Measurement(path=path, seed=last.seed, tau=last.tau, n_rows=last.stop)
+        needs, dim = (*look.batches(), look.closing()), path.plane.dim
+        templates = tuple(one.empty(dim) for one in needs)
+        content = folder.read(file, packed_nbytes(templates))
+        if content is None or hashlib.sha256(content).hexdigest() != digest:
+            raise DataError(f"state: {folder.name}/{file} is missing or damaged; fit again with --state")
+        *finals, closing = unpack(content, templates, f"state: {folder.name}/{file}")
+        return cls(result=result, path=path, tau=tau, finals=tuple(finals), closing=closing)
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in a state")
+
+
+def _array(kind: Any, value: Any) -> Any:
+    """An array of numbers; the type of its numbers is that of the annotation."""
+    arguments = getattr(kind, "__args__", ())
+    dtype = getattr(arguments[-1], "__args__", (np.float64,))[0] if arguments else np.float64
+    return np.asarray(value, dtype=dtype if dtype in (np.float64, np.int64, np.int8) else np.float64)
