@@ -48,17 +48,21 @@ from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
-from streamhalf.data.predictions import (
+from streamhalf.data.row_files import (
+    check_file,
+    chunks_for,
+    create_converted,
     create_predictions,
+    finish_converted,
     finish_predictions,
+    renamed,
+    write_converted,
     write_prediction_table,
     write_predictions,
 )
-from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
@@ -422,6 +426,7 @@ def audit(
     probabilities: ArrayLike | None = None,
     review: int = 0,
     proofs: int = 0,
+    reviewed: str | os.PathLike[str] | None = None,
     keep: Sequence[str] = (),
     overwrite: bool = False,
     client: Client | None = None,
@@ -451,6 +456,8 @@ def audit(
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
         Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
+    reviewed
+        A reviewed file of these data: the result says how many labels are wrong.
     keep
         Columns of the data (arrays of a store with one value a row) to show beside the rows, such
         as an id.
@@ -467,6 +474,7 @@ def audit(
     request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
     source.check_kept(request.keep)
+    record = None if reviewed is None else judge_reviews(*read_reviews(reviewed, source.n_rows), config.tau)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
     other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
@@ -478,7 +486,7 @@ def audit(
     held = held_by_audit(request, source.n_rows, config.split_every)
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
-    return dataclasses.replace(found, result=replace(found.result, out=place))
+    return dataclasses.replace(found, result=replace(found.result, out=place, review=record))
 
 
 def watch(
@@ -522,14 +530,8 @@ def watch(
     source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
     source = like_fitted(result, source)
     looks = Looks.read(None if state is None else Folder(os.fspath(state), storage_options), result)
-    return execute(
-        "watch",
-        source,
-        config,
-        lambda run: look_at(run, source, result, looks, tolerance=tolerance, tau=config.tau),
-        client,
-        observer,
-    )
+    work = partial(look_at, source=source, result=result, looks=looks, tolerance=tolerance, tau=config.tau)
+    return execute("watch", source, config, work, client, observer)
 
 
 def _names(keep: Sequence[str]) -> tuple[str, ...]:

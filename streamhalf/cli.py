@@ -404,7 +404,7 @@ def report(
     example="audit data.zarr --model result.json --out suspects.csv",
 )
 def audit(
-    store: Annotated[Place | None, Parameter(help="path or URL of the data; not needed with --reviewed")] = None,
+    store: Annotated[Place | None, Parameter(help="path or URL of the data; --reviewed needs none")] = None,
     /,
     *,
     model: Annotated[File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")] = None,
@@ -417,7 +417,9 @@ def audit(
         File | None, Parameter(help="probabilities of the second class by another model, a .npy file")
     ] = None,
     review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
-    reviewed: Annotated[File | None, Parameter(help="a reviewed file: how many labels are wrong")] = None,
+    reviewed: Annotated[
+        File | None, Parameter(help="a reviewed file: how many labels are wrong; alone, or with the data for a page")
+    ] = None,
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
     keep: Annotated[
         str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
@@ -427,9 +429,7 @@ def audit(
 ) -> int:
     """List the rows whose labels look wrong, the surest first; count wrong labels by reviews."""
     storage = read_config(given).storage_options
-    if reviewed is not None:
-        if store is not None or model is not None:
-            raise UsageError("reviewed: the file says all; leave out the data and --model")
+    if reviewed is not None and store is None and model is None:
         tau = read_config(given).parameters.get("tau", SETTINGS["tau"].default)
         record = streamhalf.judge_review(reviewed, tau=tau)
         finish(given, record, views.show_review)
@@ -451,6 +451,7 @@ def audit(
         "review": review,
         "proofs": 20 if proofs is not None else 0,
         "keep": _names(keep),
+        "reviewed": reviewed,
     }
     if probabilities is not None:
         options["probabilities"] = read_array(probabilities)

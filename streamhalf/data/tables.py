@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from streamhalf.data.clients import compute_on, here, holding_client
 from streamhalf.data.kinds import TABLE_SUFFIXES, is_dask_frame, is_pandas
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import DataError, ListingError, UsageError
 from streamhalf.redact import denial, one_line, plural, printable, public_name, without_secrets
 
 _CSV_NBYTES = 16 << 20
@@ -463,7 +463,8 @@ def open_files(url: str, options: Mapping[str, Any] | None) -> Table | None:
     try:
         root, found = files.expand(url)
     except Exception as error:
-        raise files.error(error) from error
+        told = files.error(error)
+        raise (ListingError(str(told)) if isinstance(told, DataError) else told) from error
     if not found:
         return None
     kinds = {one.lower().endswith((".parquet", ".pq")) for one in found}

@@ -3,7 +3,7 @@
 from streamhalf.results.audit import AuditResult as AuditResult
 from streamhalf.results.audit import ConflictSet as ConflictSet
 from streamhalf.results.audit import ConflictSets as ConflictSets
-from streamhalf.results.audit import FeatureShift as FeatureShift
+from streamhalf.results.audit import Gathering as Gathering
 from streamhalf.results.audit import ReviewRecord as ReviewRecord
 from streamhalf.results.audit import Segment as Segment
 from streamhalf.results.audit import Suspect as Suspect
