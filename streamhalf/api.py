@@ -48,17 +48,21 @@ from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
-from streamhalf.data.predictions import (
+from streamhalf.data.row_files import (
+    check_file,
+    chunks_for,
+    create_converted,
     create_predictions,
+    finish_converted,
     finish_predictions,
+    renamed,
+    write_converted,
     write_prediction_table,
     write_predictions,
 )
-from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
