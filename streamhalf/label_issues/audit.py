@@ -24,7 +24,7 @@ from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.suspects import SuspectTable, Writer, column_names, open_suspects
-from streamhalf.data.transforms.isotropic import find_varying
+from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
