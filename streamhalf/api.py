@@ -48,18 +48,21 @@ from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
-from streamhalf.data.predictions import (
+from streamhalf.data.row_files import (
+    check_file,
+    chunks_for,
+    create_converted,
     create_predictions,
+    finish_converted,
     finish_predictions,
+    renamed,
+    write_converted,
     write_prediction_table,
     write_predictions,
 )
-from streamhalf.data.probabilities import open_probabilities
-from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
@@ -69,16 +72,9 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, held_by_audit
-from streamhalf.label_issues.proofs import check_sets, rows_of
-from streamhalf.label_issues.reviews import judge_reviews, read_reviews
-from streamhalf.monitoring.watching import Looks, look_at, reference_of
 from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
-from streamhalf.report.audit import render_audit
-from streamhalf.report.html import render_report
-from streamhalf.report.watching import render_watch
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -97,11 +93,12 @@ from streamhalf.results import (
     WatchResult,
     replace,
 )
-from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
+
+    from streamhalf.label_issues.audit import Audited
 
 _DRAWN_NBYTES = 8
 """Features are drawn in double precision, whatever is stored."""
@@ -323,6 +320,8 @@ def verify(
 
 
 def _verify_sets(sets: ConflictSets, source: Source, run: Run) -> VerifyResult:
+    from streamhalf.label_issues.proofs import check_sets, rows_of
+
     rows = rows_of(sets, source.n_rows)
     some: Any = run.reduce("proofs", source, RowSample(max(1, rows.n_rows), 0, 0), blocks=rows)
     return VerifyResult(check_sets(sets, some.block), tuple(run.passes))
@@ -464,6 +463,10 @@ def audit(
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    from streamhalf.data.probabilities import open_probabilities
+    from streamhalf.label_issues.audit import Audit, AuditRequest, held_by_audit
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
     if out is not None:
         check_file(out, overwrite=overwrite)
@@ -526,6 +529,8 @@ def watch(
             f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
         )
     usable_halfspace(result)
+    from streamhalf.monitoring.watching import Looks, look_at, reference_of
+
     reference_of(result)
     if state is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"state": state})
@@ -550,6 +555,8 @@ def judge_review(path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].d
     tau
         Probability that an interval does not hold, for all of them together.
     """
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     return judge_reviews(*read_reviews(path), tau)
 
 
@@ -581,6 +588,8 @@ def synth(
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, positive,
         dtype.
     """
+    from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
+
     check_names(spec, SyntheticSpec.__slots__, "synth")
     for name in ("rows", "dim", "marginal", "noise"):
         if name not in spec:
@@ -792,7 +801,13 @@ def report(
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    from streamhalf.label_issues.audit import Audited
+    from streamhalf.report.audit import render_audit
+    from streamhalf.report.html import render_report
+
     if isinstance(result, WatchResult):
+        from streamhalf.report.watching import render_watch
+
         write_text_to(path, render_watch(result), storage_options=storage_options)
         return
     result = result.result if isinstance(result, Audited) else result

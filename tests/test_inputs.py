@@ -171,6 +171,8 @@ INPUTS: dict[str, Build] = {
     "relative group": open_relative_group,
 }
 
+HALVES = X.astype(np.float16)
+
 CONVERTED: dict[str, tuple[Build, Any]] = {
     "integers": (
         lambda folder, client: (WHOLE, Y),
@@ -300,6 +302,14 @@ def test_table__that_is_not_kept_is_read_by_workers(
     found = streamhalf.fit(path, **given)
     assert (found.halfspace, found.error, found.opt) == (expected.halfspace, expected.error, expected.opt)
     assert found.data.fingerprint == expected.data.fingerprint
+
+
+@pytest.mark.parametrize("place", ["client", *slowly(["no client"])])
+@pytest.mark.parametrize("kind", ["Zarr", "pair"])
+def test_input__of_floats_of_16_bits_works(kind: str, place: str, connected: Client, tmp_path: Path) -> None:
+    data = store(HALVES)(tmp_path, connected) if kind == "Zarr" else (HALVES, Y)
+    weights = np.array([1.0, 0.5])
+    assert certify(data, connected, place, weights).error.empirical == error_of(weights, HALVES)
 
 
 def test_label__names_the_column_in_every_function(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -297,6 +297,7 @@ def _plan(
     return replace(plan, n_rows=plan.required_rows)
 
 
+@lru_cache(maxsize=8)
 def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The smallest eps that `n_rows` rows can judge (or the configured one), all rows dealt out.
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, MemoryStore
 
-from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, FilledRows, WithoutRows, find_gaps
 from streamhalf.data.block import RowRanges
 from streamhalf.data.clients import compute_on, holding_client
-from streamhalf.data.gaps import FilledRows, WithoutRows, find_gaps
 from streamhalf.data.kinds import (
     is_dask_array,
     is_dask_frame,

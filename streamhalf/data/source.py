@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import KeptRows
+from streamhalf.data.arrays import KeptRows, stored_numbers
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
-from streamhalf.data.gaps import stored_numbers
 from streamhalf.data.schema import (
     BITS,
     SIGNS,

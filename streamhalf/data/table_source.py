@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, Layout, WithoutRows
 from streamhalf.data.block import Reader, RowRanges
 from streamhalf.data.clients import holding_client
 from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
-from streamhalf.data.gaps import Layout, WithoutRows
 from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
 from streamhalf.data.source import Source, align_blocks, build_source, gathered, gathered_chunks, nearest_names
@@ -72,9 +71,10 @@ class LabelColumn:
 def _equals(cells: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     if pa.types.is_null(cells.type):
         return np.zeros(len(cells), np.bool_)
-    wanted = pa.scalar(value)
+    if not cells.null_count and pa.types.is_integer(cells.type) and isinstance(value, int):
+        return np.asarray(cells.to_numpy() == value)  # several times faster than Arrow
     try:
-        found = pc.equal(cells, wanted)
+        found = pc.equal(cells, pa.scalar(value))
     except pa.ArrowException:
         found = pc.equal(cells.cast(pa.string()), str(value))
     return np.asarray(pc.fill_null(found, False).to_numpy())

@@ -25,7 +25,7 @@ from streamhalf.data.probabilities import Probabilities
 from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.suspects import SuspectTable, Writer, column_names, open_suspects
-from streamhalf.data.transforms.isotropic import find_varying
+from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError

@@ -14,7 +14,7 @@ import pytest
 import s3fs
 
 import streamhalf
-from streamhalf.data.store_url import StoreURL, configured_endpoint
+from streamhalf.data.remote_store import StoreURL, configured_endpoint
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.paths import Folder
 from streamhalf.redact import denial
