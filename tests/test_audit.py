@@ -345,7 +345,7 @@ def test_least_wrong__is_of_all_halfspaces() -> None:
 
 def test_audit__runs_on_a_cluster(store: Path, client: Client) -> None:
     expected, found = (streamhalf.audit(store, model=PLAIN, **where).result for where in ({}, {"client": client}))
-    assert (found.suspects, found.features, found.n_wrong) == (expected.suspects, expected.features, len(WRONG))
+    assert (found.suspects, found.gatherings, found.n_wrong) == (expected.suspects, expected.gatherings, len(WRONG))
 
 
 @pytest.mark.parametrize("offset", [-1.0, 0.0, 0.7])
@@ -357,7 +357,7 @@ def test_audit__counts_the_rows_that_a_model_gets_wrong(offset: float) -> None:
 
 def test_audit__a_halfspace_that_is_always_right_leaves_no_suspects() -> None:
     found = streamhalf.audit((X, np.where(X[:, 0] >= 0, 1, -1)), model=[1.0, 0.0, 0.0])
-    assert (found.result.n_wrong, found.result.features, len(found.to_frame())) == (0, (), 0)
+    assert (found.result.n_wrong, found.result.gatherings, len(found.to_frame())) == (0, (), 0)
 
 
 def test_audit__proves_in_the_transform_of_the_fit() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.gaps import stored_numbers
+from streamhalf.data.arrays import stored_numbers
 from streamhalf.data.kinds import TABLE_SUFFIXES
 from streamhalf.data.tables import open_files
 from streamhalf.data.zarr_groups import open_group
