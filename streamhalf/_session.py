@@ -34,11 +34,11 @@ from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.run import Run, plan_keeping
 from streamhalf.engine.scheduler import Chosen, check_access, choose, dask_settings, refuse_elsewhere
 from streamhalf.errors import DataError, RunCancelledError, UsageError
-from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
+from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted, Watched
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.words import notice_words
-from streamhalf.results import CertifyResult, DataRecord, FitResult, Notice, RunRecord, Versions, replace
+from streamhalf.results import CertifyResult, DataRecord, FitResult, Notice, RunRecord, Versions, WatchResult, replace
 from streamhalf.results.codes import RowsKept
 
 if TYPE_CHECKING:
@@ -218,8 +218,10 @@ def who() -> str:
     return f"{name}@{socket.gethostname()}"
 
 
-def _answer(result: Any) -> Answered | None:
+def _answer(result: Any) -> Answered | Watched | None:
     """Return the summary of a result for live views."""
+    if isinstance(result, WatchResult):
+        return Watched(result.outcome, result.look, result.statements)
     if not isinstance(result, FitResult | CertifyResult):
         return None
     error, certificate = result.error, result.certificate

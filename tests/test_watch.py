@@ -17,6 +17,7 @@ from streamhalf import DataError, FitResult, UsageError
 from streamhalf.cli import main
 from streamhalf.kernels.anytime import look_tau
 from streamhalf.monitoring.watching import drifted_stretches
+from streamhalf.report.notebook import watch_html
 from streamhalf.report.watching import details, verdict
 from streamhalf.results import Drift, replace
 from streamhalf.results.document import read_watch
@@ -165,6 +166,16 @@ def test_watch__looks_share_tau__and_are_kept(result: FitResult, tmp_path: Path)
     (state / "look-000002.json").write_text("{")
     with pytest.raises(DataError, match=r"look-000002.json: not JSON"):
         watch(result, draw(3_000, 20), state=state)
+
+
+def test_watch__page_and_card__draw_looks_and_stretches(result: FitResult, tmp_path: Path) -> None:
+    for look in range(3):
+        found = watch(result, draw(4_000, 30 + look, shift=0.2 * look), state=tmp_path / "looks")
+    page = found.to_html()
+    assert page.count("<figure>") == 3
+    assert "Drift by feature over looks" in page
+    assert "Rows have drifted: mean of x2" in watch_html(found)
+    assert found.history[2].shifts[1] == pytest.approx(0.4, abs=0.06)
 
 
 def test_watch__threads_and_a_cluster__say_the_same(result: FitResult, tmp_path: Path) -> None:

@@ -64,12 +64,15 @@ class Comparison:
         one, other = self.reference, self.found
         n_old, n_new = one.n_rows, other.n_rows
         behind, spread = np.array(one.means[: len(other.means)]), np.array(one.deviations[: len(other.means)])
+        new, dim = other.means.copy(), self.profile.plane.dim
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for values in (behind, new):  # spreads are about the mean of their own rows
+                values[dim : 2 * dim] -= values[:dim] ** 2
             variance = np.maximum(spread**2, other.variances)
             unit = np.where(spread > 0, spread, np.sqrt(other.variances))
-            away = np.abs(other.means - behind)
+            away = np.abs(new - behind)
             # what neither sample ever saw move: equal but for rounding, or a constant that changed
-            same = away <= 1e-9 * (np.abs(behind) + np.abs(other.means))
+            same = away <= 1e-9 * (np.abs(behind) + np.abs(new))
             unit = np.where(unit > 0, unit, np.where(same, 1.0, away))
             factors = np.array(one.factors[: len(other.means)])
             q = -stdtrit(max(1, min(n_old, n_new) - 1), self.tail / 2)

@@ -141,7 +141,8 @@ def _summary(looks: Looks, comparison: Comparison, source: Source, outcome: Drif
     """The summary of a look; bounds of its error hold for all looks at once."""
     found, profile = comparison.found, comparison.profile
     distance, _, unit = comparison.distances()
-    shifts = np.nan_to_num(distance[: source.dim] / unit[: source.dim], posinf=1e300)[:_MOST_SHIFTS]
+    signs = np.sign(found.means - np.array(comparison.reference.means)[: len(found.means)])
+    shifts = np.nan_to_num(signs * distance / unit, posinf=1e300, neginf=-1e300)[: min(source.dim, _MOST_SHIFTS)]
     error: dict[str, Any] = {}
     if profile.reads_labels:
         rate = float(found.means[profile.parts(source.dim)["errors"].start])

@@ -19,7 +19,7 @@ from streamhalf.redact import plural
 from streamhalf.report import live_html
 from streamhalf.report.live import Board, RunView, tester_views
 from streamhalf.report.words import Names, count, number, pass_words
-from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult
+from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult, WatchResult
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -64,6 +64,7 @@ def enable() -> bool:
     for kind in (MomentTestResult, FitResult, CertifyResult):
         formatter.for_type(kind, result_html)
     formatter.for_type(AuditResult, audit_html)
+    formatter.for_type(WatchResult, watch_html)
     return True
 
 
@@ -116,6 +117,21 @@ def audit_html(result: AuditResult) -> str:
         tiles,
         listed,
         _link("streamhalf-audit.html", render_audit(result)),
+    )
+
+
+def watch_html(result: WatchResult) -> str:
+    """Return the card of a watch: its outcome, every kind of quantity, and a link to its page."""
+    from streamhalf.report import watching
+    from streamhalf.report.html import macro
+
+    return macro("card.html.j2", "watch", COLOURS=live_html.COLOURS)(
+        result,
+        watching.headline(result),
+        watching.verdict(result),
+        watching.details(result),
+        [(one, watching.statement_cells(one)) for one in result.statements],
+        _link("streamhalf-watch.html", watching.render_watch(result)),
     )
 
 

@@ -63,8 +63,8 @@ class ErrorStretch(Record, frozen=True):
 class WatchLook(Record, frozen=True):
     """Summary of one look: when, at how many rows, and what was found.
 
-    `error` comes with bounds that hold for all looks together; `shifts` are the distances of the means of all features
-    (at most 64), in standard deviations.
+    `error` comes with bounds that hold for all looks together; `shifts` are those of the means of all features (at
+    most 64), in standard deviations.
     """
 
     look: int
