@@ -261,14 +261,7 @@ def check_tester(tester: type[Tester]) -> None:
         Stage.UPDATE: {"frame": frame},
         Stage.FINAL: {"candidates": (plane,)},
     }
-    rows: dict[str, Any] = {
-        "config": RunConfig(),
-        "dim": _DIM,
-        "n_rows": _ROWS,
-        "total_rows": _ROWS,
-        "eps": _EPS,
-        "tau": _TAU,
-    }
+    rows: dict[str, Any] = {"config": RunConfig(), "dim": _DIM, "n_rows": _ROWS, "total_rows": _ROWS}
     for stage, known in stages.items():
         one = tester.of(Context(stage=stage, eps=_EPS, tau=_TAU, **rows, **known))
         if one is not None:
