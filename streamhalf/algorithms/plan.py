@@ -18,7 +18,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.results import HalfspaceClass, Sampling, Stage
 from streamhalf.testers import TESTERS, Context, Tester, TesterSet
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 TESTERS_TAU = 1 / 2
