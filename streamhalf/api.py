@@ -46,7 +46,6 @@ from streamhalf.algorithms.plan_overview import (
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
-from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
@@ -64,6 +63,7 @@ from streamhalf.data.row_files import (
     write_predictions,
 )
 from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import access_check_of
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
@@ -72,16 +72,9 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
-from streamhalf.label_issues.proofs import check_sets, rows_of
-from streamhalf.label_issues.reviews import judge_reviews, read_reviews
-from streamhalf.monitoring.watching import Looks, look_at, reference_of
 from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
-from streamhalf.report.audit import render_audit
-from streamhalf.report.html import render_report
-from streamhalf.report.watching import render_watch
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -100,11 +93,12 @@ from streamhalf.results import (
     WatchResult,
     replace,
 )
-from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
+
+    from streamhalf.label_issues.audit import Audited
 
 _DRAWN_NBYTES = 8
 """Features are drawn in double precision, whatever is stored."""
@@ -326,6 +320,8 @@ def verify(
 
 
 def _verify_sets(sets: ConflictSets, source: Source, run: Run) -> VerifyResult:
+    from streamhalf.label_issues.proofs import check_sets, rows_of
+
     rows = rows_of(sets, source.n_rows)
     some: Any = run.reduce("proofs", source, RowSample(max(1, rows.n_rows), 0, 0), blocks=rows)
     return VerifyResult(check_sets(sets, some.block), tuple(run.passes))
@@ -423,7 +419,7 @@ def audit(
     out: str | os.PathLike[str] | None = None,
     top: int | None = TOP,
     misclassified: bool = False,
-    probabilities: ArrayLike | None = None,
+    probabilities: ArrayLike | str | os.PathLike[str] | None = None,
     review: int = 0,
     proofs: int = 0,
     reviewed: str | os.PathLike[str] | None = None,
@@ -451,7 +447,8 @@ def audit(
     misclassified
         List every row that the model gets wrong, not label issues alone.
     probabilities
-        Probabilities of label +1 by another model, one for each row: rows are ranked by both.
+        Probabilities of label +1 by another model, one for each row (or what `predict_proba` returned): rows are
+        ranked by both. An array, or FILE or FILE:COLUMN, where FILE ends in .npy, .zarr, .csv or .parquet.
     review
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
@@ -466,6 +463,10 @@ def audit(
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    from streamhalf.data.probabilities import open_probabilities
+    from streamhalf.label_issues.audit import Audit, AuditRequest, held_by_audit
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
     if out is not None:
         check_file(out, overwrite=overwrite)
@@ -477,7 +478,11 @@ def audit(
     record = None if reviewed is None else judge_reviews(*read_reviews(reviewed, source.n_rows), config.tau)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
-    other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
+    other = None
+    if probabilities is not None:
+        other = open_probabilities(
+            probabilities, source.n_rows, dropped=source.dropped, storage_options=storage_options
+        )
 
     def work(run: Run) -> Audited:
         found = Audit(run, source, halfspace, request, fitted, other)
@@ -524,6 +529,8 @@ def watch(
             f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
         )
     usable_halfspace(result)
+    from streamhalf.monitoring.watching import Looks, look_at, reference_of
+
     reference_of(result)
     if state is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"state": state})
@@ -548,6 +555,8 @@ def judge_review(path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].d
     tau
         Probability that an interval does not hold, for all of them together.
     """
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     return judge_reviews(*read_reviews(path), tau)
 
 
@@ -579,6 +588,8 @@ def synth(
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, positive,
         dtype.
     """
+    from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
+
     check_names(spec, SyntheticSpec.__slots__, "synth")
     for name in ("rows", "dim", "marginal", "noise"):
         if name not in spec:
@@ -790,7 +801,13 @@ def report(
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    from streamhalf.label_issues.audit import Audited
+    from streamhalf.report.audit import render_audit
+    from streamhalf.report.html import render_report
+
     if isinstance(result, WatchResult):
+        from streamhalf.report.watching import render_watch
+
         write_text_to(path, render_watch(result), storage_options=storage_options)
         return
     result = result.result if isinstance(result, Audited) else result
