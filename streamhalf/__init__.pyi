@@ -44,6 +44,7 @@ from .results import (
     VerifyResult,
 )
 from .results.document import read_audit, read_conflicts, read_result
+from .stream import StreamLearner
 
 __all__ = [
     "AuditResult",
@@ -59,6 +60,7 @@ __all__ = [
     "PlanRecord",
     "RunCancelledError",
     "RunConfig",
+    "StreamLearner",
     "StreamhalfError",
     "TargetError",
     "UnverifiedWarning",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -93,6 +93,7 @@ from streamhalf.results import (
     VerifyResult,
     replace,
 )
+from streamhalf.stream import learn_batches
 from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def fit(
     Parameters
     ----------
     data
-        Anything `open_source` takes.
+        Anything `open_source` takes; or an iterator over batches, pairs (X, y) or data frames, each
+        of which is seen once and not kept (see `StreamLearner`).
     checkpoint
         Folder (path or URL) that takes the result of every pass.
     resume
@@ -175,6 +177,11 @@ def fit(
     """
 
     def run(observer: Observer) -> FitResult:
+        if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
+            given = {"client": client, "checkpoint": checkpoint, "resume": resume or None, "state": state}
+            if refused := [name for name, value in given.items() if value is not None]:
+                raise UsageError(f"{refused[0]}: not for batches; StreamLearner has save and load")
+            return learn_batches(data, **parameters)
         folders = {"checkpoint": checkpoint, "state": state}
         if (place := path_of(data)) is not None:
             refuse_harm(place, {name: one for name, one in folders.items() if one is not None})

@@ -37,7 +37,7 @@ from streamhalf.kernels.segments import Segments, merged_segments
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrorsResult, PlaneErrorsResult
-from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
+from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
 from streamhalf.reductions.row_view import Accepted, Bundle
 from streamhalf.reductions.rows import RowDigest
 from streamhalf.reductions.segment_scatter import SegmentScatterPartial
@@ -171,9 +171,9 @@ class Measurement:
         """The margins that calibration counts."""
         return MarginCounts((Halfspace.of(self.path.plane).plane.unit(),))
 
-    def conclude(self, partials: Sequence[Any]) -> LocalizationState:
+    def conclude(self, partials: Sequence[Any], start: LocalizationState | None = None) -> LocalizationState:
         """The state after the final pass, from the partials of its batches."""
-        final, state = self.final(), self.start
+        final, state = self.final(), start or self.start
         subset = RowSubset(RowRanges.of((RowRange(0, self.path.first_rows),)), self.seed, 0.0, self.path.held_out)
         for partial in partials:
             step = final.step(state, subset)
@@ -189,7 +189,11 @@ class Measurement:
         if self.path.certificate is not None:
             certification = self.path.certificate.certification(self.seed)
             certificate = certification.conclude(found, tau=BOUND_TAU * self.tau, observer=observer)
-        return certificate, CalibrationRecord.of(margins.counts[0], bin_centres(), held_out=True)
+        return certificate, _calibrated(margins)
+
+    def calibration(self, partial: Any) -> CalibrationRecord | None:
+        """Calibration alone."""
+        return _calibrated(self.margins().finalize(partial[1]))
 
     def conclude_digest(self, partial: Any) -> int:
         """The sum of the hashes of all rows."""
@@ -200,6 +204,10 @@ class Measurement:
 def closing_needs(plan: CertificatePlan | None, seed: int, n_rows: int) -> Reduction[Any, Any]:
     """What the certificate is made of; without one, the digest of all rows."""
     return RowDigest(n_rows) if plan is None else plan.certification(seed).needs(n_rows)
+
+
+def _calibrated(margins: MarginCountsResult) -> CalibrationRecord | None:
+    return CalibrationRecord.of(margins.counts[0], bin_centres(), held_out=True)
 
 
 def with_seed(record: TransformRecord, seed: int) -> RowTransform:
