@@ -21,6 +21,7 @@ exclude_patterns = ["*.json"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects: nothing is fetched from them
 default_role = "code"
+autodoc_mock_imports = ["hypothesis"]  # of streamhalf.testing; pages need no more than its docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
@@ -38,7 +39,7 @@ html_show_search_summary = False  # a page opened from a file may not read the o
 
 def _commands() -> str:
     """Every command with its words, flags and example, as `--help` prints them."""
-    os.environ["COLUMNS"] = "96"
+    os.environ["COLUMNS"] = "80"
     parts = []
     for command in COMMANDS:
         said = io.StringIO()

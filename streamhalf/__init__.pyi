@@ -15,6 +15,7 @@ from .api import (
     test,
     update,
     verify,
+    watch,
 )
 from .config import RunConfig
 from .data.inspection import inspect
@@ -42,8 +43,9 @@ from .results import (
     PlanRecord,
     Verdict,
     VerifyResult,
+    WatchResult,
 )
-from .results.document import read_audit, read_conflicts, read_result
+from .results.document import read_audit, read_conflicts, read_result, read_watch
 from .stream import StreamLearner
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "VerifyResult",
+    "WatchResult",
     "__version__",
     "audit",
     "certify",
@@ -84,11 +87,13 @@ __all__ = [
     "read_audit",
     "read_conflicts",
     "read_result",
+    "read_watch",
     "register_accessor",
     "synth",
     "test",
     "update",
     "verify",
+    "watch",
 ]
 
 def load_ipython_extension(shell: object) -> None: ...

@@ -34,11 +34,11 @@ from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.run import Run, plan_keeping
 from streamhalf.engine.scheduler import Chosen, check_access, choose, dask_settings, refuse_elsewhere
 from streamhalf.errors import DataError, RunCancelledError, UsageError
-from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
+from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted, Watched
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.words import notice_words
-from streamhalf.results import CertifyResult, DataRecord, FitResult, Notice, RunRecord, Versions, replace
+from streamhalf.results import CertifyResult, DataRecord, FitResult, Notice, RunRecord, Versions, WatchResult, replace
 from streamhalf.results.codes import RowsKept
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
 
-_READS = {"verify": 1}
+_READS = {"verify": 1, "watch": 1}
 """How often a command reads all rows, where that is not several times."""
 
 logger = logging.getLogger("streamhalf")
@@ -124,7 +124,6 @@ def open_data(
     *,
     needs_labels: bool = True,
     model: Any = None,
-    probe: bool = True,
 ) -> tuple[Source, RunConfig]:
     """Open data under their configured names; returns the configuration too.
 
@@ -140,7 +139,6 @@ def open_data(
         labels=config.labels,
         labelled=True if needs_labels or named else None,
         storage_options=storage_options,
-        probe=probe,
         **table_options(config),
         **columns_like(model),
     )
@@ -164,7 +162,7 @@ def execute(
     command: str,
     source: Source,
     config: RunConfig,
-    work: Callable[[Run, RunConfig], R],
+    work: Callable[[Run], R],
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
@@ -189,7 +187,7 @@ def execute(
         if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
         run.provenance = RunRecord.now(chosen.name, config.recorded())
-        result = work(run, config)
+        result = work(run)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return result
 
@@ -220,8 +218,10 @@ def who() -> str:
     return f"{name}@{socket.gethostname()}"
 
 
-def _answer(result: Any) -> Answered | None:
+def _answer(result: Any) -> Answered | Watched | None:
     """Return the summary of a result for live views."""
+    if isinstance(result, WatchResult):
+        return Watched(result.outcome, result.look, result.statements)
     if not isinstance(result, FitResult | CertifyResult):
         return None
     error, certificate = result.error, result.certificate

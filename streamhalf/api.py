@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamhalf._lazy import lazy as lazy
-from streamhalf._models import as_halfspace, check_columns, usable_halfspace, warn_unverified
+from streamhalf._models import as_halfspace, check_columns, like_fitted, usable_halfspace, warn_unverified
 from streamhalf._session import (
     SEED_DRAWN,
     Place,
@@ -45,20 +45,24 @@ from streamhalf.algorithms.plan_overview import (
 )
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
-from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
+from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
-from streamhalf.data.predictions import (
+from streamhalf.data.row_files import (
+    check_file,
+    chunks_for,
+    create_converted,
     create_predictions,
+    finish_converted,
     finish_predictions,
+    renamed,
+    write_converted,
     write_prediction_table,
     write_predictions,
 )
-from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
@@ -71,11 +75,13 @@ from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
 from streamhalf.label_issues.proofs import check_sets, rows_of
 from streamhalf.label_issues.reviews import judge_reviews, read_reviews
-from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
+from streamhalf.monitoring.watching import Looks, look_at, reference_of
+from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
+from streamhalf.report.watching import render_watch
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -91,6 +97,7 @@ from streamhalf.results import (
     ReviewRecord,
     StrictPlanRecord,
     VerifyResult,
+    WatchResult,
     replace,
 )
 from streamhalf.stream import learn_batches
@@ -130,12 +137,8 @@ def test(
         Fields of `RunConfig`.
     """
     source, config = open_data(data, parameters, storage_options, needs_labels=False)
-
-    plan = plan_for_rows(source.n_rows, source.dim, config)
-    held = held_by_learning(plan, config, learns=False)
-    return execute(
-        "test", source, config, lambda run, config: driver.test(run, source, config), client, observer, held=held
-    )
+    held = held_by_learning(plan_for_rows(source.n_rows, source.dim, config), config, learns=False)
+    return execute("test", source, config, lambda run: driver.test(run, source, config), client, observer, held=held)
 
 
 @overload
@@ -188,24 +191,24 @@ def fit(
         source, config = open_data(data, parameters, storage_options)
         states = StateFolder.new(state, storage_options, config)
         kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+        resumed = []
         if kept is not None:  # what is saved outlives the run: no rows in it whose checks are due
             source = source.checked_at_once()
             seed, drawn = kept.identity["seed"], kept.identity[SEED_DRAWN]
             config = dataclasses.replace(config, seed=seed, seed_drawn=drawn)
-        resumed = []
-        if kept is not None and resume:
-            resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
+            if resume:
+                resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
+        beside = {"rows_planned": planned_rows(source.n_rows, source.dim, config), "held": held_by_fit(source, config)}
         return execute(
             "fit",
             source,
             config,
-            lambda run, config: driver.fit(run, source, config, keep=None if states is None else states.save),
+            lambda run: driver.fit(run, source, config, keep=None if states is None else states.save),
             client,
             observer,
             kept,
             *resumed,
-            rows_planned=planned_rows(source.n_rows, source.dim, config),
-            held=held_by_fit(source, config),
+            **beside,
         )
 
     return run(observer) if wait else RunHandle(run, observer)
@@ -258,7 +261,7 @@ def update(
 
     config = dataclasses.replace(config, tau=kept.next_look(source.n_rows, 0).tau)
 
-    def work(run: Run, config: RunConfig) -> FitResult:
+    def work(run: Run) -> FitResult:
         found = driver.update(run, source, kept, config, check_old=check_old)
         states.save(found)
         return found.result
@@ -289,15 +292,9 @@ def certify(
     """
     source, config = open_data(data, parameters, storage_options, model=weights)
     halfspace = as_halfspace(weights, source.dim, columns=source.schema.columns)
-    return execute(
-        "certify",
-        source,
-        config,
-        lambda run, config: driver.certify(run, source, config, halfspace),
-        client,
-        observer,
-        held=held_by_certificate(config, source.dim),
-    )
+    held = held_by_certificate(config, source.dim)
+    work = partial(driver.certify, source=source, config=config, halfspace=halfspace)
+    return execute("certify", source, config, work, client, observer, held=held)
 
 
 def verify(
@@ -331,12 +328,11 @@ def verify(
     source, config = open_data(data, parameters, storage_options, model=document)
     if block_rows is not None:
         source = source.reblocked(block_rows)
-    return execute(
-        "verify", source, config, lambda run, config: Verification(document, config).run(run, source), client, observer
-    )
+    work = partial(Verification(document, config).run, source=source)
+    return execute("verify", source, config, work, client, observer)
 
 
-def _verify_sets(sets: ConflictSets, source: Source, run: Run, _: RunConfig) -> VerifyResult:
+def _verify_sets(sets: ConflictSets, source: Source, run: Run) -> VerifyResult:
     rows = rows_of(sets, source.n_rows)
     some: Any = run.reduce("proofs", source, RowSample(max(1, rows.n_rows), 0, 0), blocks=rows)
     return VerifyResult(check_sets(sets, some.block), tuple(run.passes))
@@ -422,15 +418,8 @@ def dry_run(
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)
     open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
-    return execute(
-        "dry run",
-        source,
-        config,
-        lambda run, config: dry_run_of(run, source, config),
-        client,
-        observer,
-        held=held_by_fit(source, config),
-    )
+    work = partial(dry_run_of, source=source, config=config)
+    return execute("dry run", source, config, work, client, observer, held=held_by_fit(source, config))
 
 
 @takes_data
@@ -444,6 +433,7 @@ def audit(
     probabilities: ArrayLike | None = None,
     review: int = 0,
     proofs: int = 0,
+    reviewed: str | os.PathLike[str] | None = None,
     keep: Sequence[str] = (),
     overwrite: bool = False,
     client: Client | None = None,
@@ -473,6 +463,8 @@ def audit(
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
         Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
+    reviewed
+        A reviewed file of these data: the result says how many labels are wrong.
     keep
         Columns of the data (arrays of a store with one value a row) to show beside the rows, such
         as an id.
@@ -489,18 +481,64 @@ def audit(
     request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
     source.check_kept(request.keep)
+    record = None if reviewed is None else judge_reviews(*read_reviews(reviewed, source.n_rows), config.tau)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
     other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
 
-    def work(run: Run, _: RunConfig) -> Audited:
+    def work(run: Run) -> Audited:
         found = Audit(run, source, halfspace, request, fitted, other)
         return found.write(out, storage_options=storage_options, overwrite=overwrite)
 
     held = held_by_audit(request, source.n_rows, config.split_every)
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
-    return dataclasses.replace(found, result=replace(found.result, out=place))
+    return dataclasses.replace(found, result=replace(found.result, out=place, review=record))
+
+
+def watch(
+    result: FitResult,
+    data: DataLike,
+    *,
+    state: str | os.PathLike[str] | None = None,
+    tolerance: float = TOLERANCE,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> WatchResult:
+    """Say whether new rows still look like those behind a result: steady, drifted or inconclusive.
+
+    Parameters
+    ----------
+    result
+        What `fit` returned, or `read_result` read.
+    data
+        New rows: anything `open_source` takes. Tables are encoded as those of the fit; labels need not be there.
+    state
+        Folder (path or URL) of the looks so far: chances of false alarms are shared over all of them, and views show
+        how rows moved. Without it, this is the only look.
+    tolerance
+        Share of rows that a change may concern without being drift; means of features may move by 2.5 times as many
+        standard deviations.
+    client, storage_options, observer, **parameters
+        As of `test`; `tau` is the chance of any false alarm over all looks.
+    """
+    if not isinstance(result, FitResult):
+        raise UsageError(f"result: {type(result).__name__} given; expected what fit returned")
+    if not 0 < tolerance < 1:
+        raise UsageError(
+            f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
+        )
+    usable_halfspace(result)
+    reference_of(result)
+    if state is not None and (place := path_of(data)) is not None:
+        refuse_harm(place, {"state": state})
+    source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
+    source = like_fitted(result, source)
+    looks = Looks.read(None if state is None else Folder(os.fspath(state), storage_options), result)
+    work = partial(look_at, source=source, result=result, looks=looks, tolerance=tolerance, tau=config.tau)
+    return execute("watch", source, config, work, client, observer)
 
 
 def _names(keep: Sequence[str]) -> tuple[str, ...]:
@@ -557,12 +595,10 @@ def synth(
     with open_place(scheduler, n_workers, client) as place:
         planted, chunks = plant(request), chunks_of(request, chunk_rows)
         started = RunStarted("synth", target.name, request.rows, request.dim, seed=request.seed, who=who())
+        create = partial(create_store, target, request, chunk_rows=chunk_rows, overwrite=overwrite)
         write = partial(write_rows, target, request, planted)
         row_nbytes = request.dim * _DRAWN_NBYTES
-        writing = _Writing.of(place, started.command, chunks, row_nbytes, write)
-        create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        check_access(place.engine, target.access_check())
-        n_flipped = _write_all(place, started, chunks, writing, observer)
+        n_flipped = _write_all(place, started, chunks, row_nbytes, target, create, write, observer)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -636,11 +672,9 @@ def predict(
         started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
 
         def write_store(target: Target) -> int:
+            create = partial(create_predictions, target, source, halfspace, overwrite=overwrite)
             write = partial(write_predictions, target, source, halfspace)
-            writing = _Writing.of(place, started.command, source.blocks, source.row_nbytes, write)
-            create_predictions(target, source, halfspace, overwrite=overwrite)
-            check_access(place.engine, target.access_check())
-            n = _write_all(place, started, source.blocks, writing, observer)
+            n = _write_all(place, started, source.blocks, source.row_nbytes, target, create, write, observer)
             finish_predictions(target, source, n, classes)
             return n
 
@@ -685,12 +719,9 @@ def convert(
     with open_place(config.scheduler, config.n_workers, client) as place:
         check_access(place.engine, access_check_of(source.reader))
         started = RunStarted("convert", source.name, source.n_rows, source.dim, who=who())
-        chunks = chunks_for(source)
+        create = partial(create_converted, target, source, overwrite=overwrite)
         write = partial(write_converted, target, source)
-        writing = _Writing.of(place, started.command, chunks, source.row_nbytes, write)
-        create_converted(target, source, overwrite=overwrite)
-        check_access(place.engine, target.access_check())
-        _write_all(place, started, chunks, writing, observer)
+        _write_all(place, started, chunks_for(source), source.row_nbytes, target, create, write, observer)
         finish_converted(target, source)
     return source.encoding
 
@@ -702,17 +733,6 @@ class _Writing:
     write: Callable[[RowRange], int]
     task_nbytes: int
     room: int
-    fewer: tuple[Notice, ...]
-
-    @classmethod
-    def of(
-        cls, place: Place, command: str, ranges: Iterable[RowRange], row_nbytes: int, write: Callable[[RowRange], int]
-    ) -> _Writing:
-        """For these ranges; refused, before anything is written, where a task does not fit."""
-        engine, limit = place.engine, place.memory_limit
-        nbytes = rows_nbytes(row_nbytes, int(RowRanges.of(ranges).sizes.max()))
-        fewer = fewer_at_once(engine, command, nbytes, limit)
-        return cls(write, nbytes, room_of(engine, limit), fewer)
 
     def __call__(self, rows: RowRanges) -> Counted:
         with task_memory(self.task_nbytes, self.room):
@@ -720,12 +740,27 @@ class _Writing:
 
 
 def _write_all(
-    place: Place, started: RunStarted, ranges: Iterable[RowRange], writing: _Writing, observer: Observer
+    place: Place,
+    started: RunStarted,
+    ranges: Iterable[RowRange],
+    row_nbytes: int,
+    target: Target,
+    create: Callable[[], Any],
+    write: Callable[[RowRange], int],
+    observer: Observer,
 ) -> int:
-    """Write every range in parallel; returns the sum of what the writes count."""
-    started = replace(started, notices=(*place.notices, *writing.fewer))
+    """Create a store and write every range in parallel; returns the sum of what the writes count.
+
+    Refused before it is created where a task does not fit in memory.
+    """
+    engine, limit, bounds = place.engine, place.memory_limit, RowRanges.of(ranges).bounds
+    nbytes = rows_nbytes(row_nbytes, int(np.diff(bounds).max()))
+    fewer = fewer_at_once(engine, started.command, nbytes, limit)
+    writing = _Writing(write, nbytes, room_of(engine, limit))
+    create()
+    check_access(engine, target.access_check())
+    started = replace(started, notices=(*place.notices, *fewer))
     observer(started)
-    bounds = RowRanges.of(ranges).bounds
     run = math.ceil(len(bounds) / MAX_TASKS)
     items = tuple(map(RowRanges, np.split(bounds, range(run, len(bounds), run))))
     job = Job(
@@ -735,15 +770,15 @@ def _write_all(
         rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
-        at_once=writing.fewer[0]["at_once"] if writing.fewer else None,
+        at_once=fewer[0]["at_once"] if fewer else None,
     )
-    with mirrored(place.engine, observer, started) as (watched, _):
-        total: int = run_job(place.engine, job, watched).partial
+    with mirrored(engine, observer, started) as (watched, _):
+        total: int = run_job(engine, job, watched).partial
     return total
 
 
 def report(
-    result: FitResult | CertifyResult | AuditResult | Audited,
+    result: FitResult | CertifyResult | AuditResult | Audited | WatchResult,
     path: str | os.PathLike[str],
     *,
     audit: AuditResult | Audited | None = None,
@@ -754,7 +789,7 @@ def report(
     Parameters
     ----------
     result
-        What `fit`, `certify` or `audit` returned, or `read_result` or `read_audit` read.
+        What `fit`, `certify`, `audit` or `watch` returned, or `read_result`, `read_audit` or `read_watch` read.
     path
         The file to write, a path or URL; it appears whole or not at all.
     audit
@@ -762,6 +797,9 @@ def report(
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    if isinstance(result, WatchResult):
+        write_text_to(path, render_watch(result), storage_options=storage_options)
+        return
     result = result.result if isinstance(result, Audited) else result
     audit = audit.result if isinstance(audit, Audited) else audit
     if os.path.exists(result.data.source):

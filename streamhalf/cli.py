@@ -34,7 +34,7 @@ from streamhalf._flags import (
     takes,
     write_page,
 )
-from streamhalf.config import SETTINGS, TOP
+from streamhalf.config import SETTINGS, TOLERANCE, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
 from streamhalf.redact import plural, printable, public_name
 from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
@@ -351,6 +351,31 @@ def verify(
     return 0 if verification.holds else 12
 
 
+@takes("tau", *_COMMON, "report", example="watch result.json new.zarr --state looks")
+def watch(
+    result: Annotated[Place, Parameter(help="what fit wrote")],
+    store: Store,
+    /,
+    *,
+    state: Annotated[
+        Place | None, Parameter(metavar="FOLDER", help="path or URL of the looks so far, for one that looks often")
+    ] = None,
+    tolerance: Annotated[
+        float, Parameter(metavar="SHARE", help="share of rows that a change may concern without being drift")
+    ] = TOLERANCE,
+    require: Annotated[
+        str | None, Parameter(choices=("steady",), help="exit with 10 (drifted) or 11 (inconclusive) unless steady")
+    ] = None,
+    **given: Any,
+) -> int:
+    """Say whether new rows still look like those behind a result: steady, drifted or inconclusive."""
+    fitted = read_model(result, storage_options=read_config(given).storage_options)
+    with naming("result", str(result)), calling(given) as call:
+        found = streamhalf.watch(fitted, store, state=state, tolerance=tolerance, **call)
+    finish(given, found, views.show_watch)
+    return found.outcome.exit_code if require else 0
+
+
 @takes("storage_option", example="report result.json --out result.html")
 def report(
     result: Result,
@@ -379,7 +404,7 @@ def report(
     example="audit data.zarr --model result.json --out suspects.csv",
 )
 def audit(
-    store: Annotated[Place | None, Parameter(help="path or URL of the data; not needed with --reviewed")] = None,
+    store: Annotated[Place | None, Parameter(help="path or URL of the data; --reviewed needs none")] = None,
     /,
     *,
     model: Annotated[File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")] = None,
@@ -392,7 +417,9 @@ def audit(
         File | None, Parameter(help="probabilities of the second class by another model, a .npy file")
     ] = None,
     review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
-    reviewed: Annotated[File | None, Parameter(help="a reviewed file: how many labels are wrong")] = None,
+    reviewed: Annotated[
+        File | None, Parameter(help="a reviewed file: how many labels are wrong; alone, or with the data for a page")
+    ] = None,
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
     keep: Annotated[
         str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
@@ -402,9 +429,7 @@ def audit(
 ) -> int:
     """List the rows whose labels look wrong, the surest first; count wrong labels by reviews."""
     storage = read_config(given).storage_options
-    if reviewed is not None:
-        if store is not None or model is not None:
-            raise UsageError("reviewed: the file says all; leave out the data and --model")
+    if reviewed is not None and store is None and model is None:
         tau = read_config(given).parameters.get("tau", SETTINGS["tau"].default)
         record = streamhalf.judge_review(reviewed, tau=tau)
         finish(given, record, views.show_review)
@@ -426,6 +451,7 @@ def audit(
         "review": review,
         "proofs": 20 if proofs is not None else 0,
         "keep": _names(keep),
+        "reviewed": reviewed,
     }
     if probabilities is not None:
         options["probabilities"] = read_array(probabilities)
@@ -439,12 +465,13 @@ def audit(
 
 
 EXIT_CODES = """exit codes: 0 done, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else;
-of test, fit and update --require: 10 rejected, 11 inconclusive; of verify: 12 a claim does not hold"""
+of test, and with --require: 10 rejected, 11 inconclusive (watch: 10 drifted);
+of verify: 12 a claim does not hold"""
 
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, watch, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -31,6 +31,9 @@ VARIABLES = "STREAMHALF_"
 TOP = 100_000
 """Suspects that an audit lists unless more are asked for."""
 
+TOLERANCE = 0.01
+"""Share of rows that a change may concern before a watch calls it drift."""
+
 _LARGEST_FILE, _LARGEST_WHOLE = 1 << 20, 1 << 63
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 

@@ -25,6 +25,10 @@ class DataError(StreamhalfError):
     exit_code = 3
 
 
+class ListingError(DataError):
+    """A folder, glob or bucket cannot be listed."""
+
+
 class TransformError(DataError):
     """The rows have no such transform: some features stand still, or tell what others tell.
 

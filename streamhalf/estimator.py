@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from streamhalf import api
 from streamhalf._models import warn_unverified
 from streamhalf._session import as_seed, columns_like, make_config, open_run, table_options
-from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
+from streamhalf.config import SETTINGS, RunConfig, check_names
 from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
 from streamhalf.data.labelled import Labelled, holds_labels, map_rows, open_labelled, predict_rows
 from streamhalf.data.schema import array_of, refuse_rounded
@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 _FLOATS = (np.float64, np.float32)
+
+_AUDIT_OPTIONS = (
+    *("out", "top", "misclassified", "probabilities", "review", "proofs", "keep"),
+    *("overwrite", "client", "observer"),
+)
 
 OWN: dict[str, Any] = {"fit_intercept": None, "random_state": None}
 """Parameters that are no settings of a run."""
@@ -283,19 +288,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return float((counted.n_rows - counted.n_errors) / counted.n_rows)
 
     def audit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        out: str | os.PathLike[str] | None = None,
-        top: int | None = TOP,
-        misclassified: bool = False,
-        probabilities: ArrayLike | None = None,
-        keep: Sequence[str] = (),
-        overwrite: bool = False,
-        client: Client | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        observer: Observer = ignore,
+        self, X: Any, y: Any = None, *, storage_options: Mapping[str, Any] | None = None, **options: Any
     ) -> Audited:
         """List the rows whose labels look wrong, the surest first.
 
@@ -303,8 +296,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         ----------
         X, y
             As of `fit`: the rows that it learned from, or others.
-        out, top, misclassified, probabilities, keep, overwrite, client, storage_options, observer
-            As of `streamhalf.audit`.
+        storage_options, **options
+            As of `streamhalf.audit`: out, top, misclassified, probabilities, keep, overwrite, client, observer.
         """
         check_is_fitted(self)
         if _is_out_of_core(X) or self._fits_frame(X):
@@ -314,20 +307,10 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, _exact(X), y, dtype=_FLOATS, reset=False)
             found = self._open_arrays(X, y, classes=self.classes_)
         self._check_dim(found.source.dim)
-        return api.audit(
-            found.source,
-            model=self.result_,
-            out=out,
-            top=top,
-            misclassified=misclassified,
-            probabilities=probabilities,
-            keep=keep,
-            overwrite=overwrite,
-            client=client,
-            storage_options=storage_options,
-            observer=observer,
-            **self._parameters(),
-        )
+        check_names(options, _AUDIT_OPTIONS, "audit")
+        given = {"storage_options": storage_options, **options, **self._parameters()}
+        audited: Audited = api.audit(found.source, model=self.result_, **given)
+        return audited
 
     @property
     def diagnostics_(self) -> xr.Dataset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from streamhalf.results import Notice, PassRecord, Record, TestResult, Verdict
+from streamhalf.results import Drift, DriftStatement, Notice, PassRecord, Record, TestResult, Verdict
 
 
 class RunStarted(Record, frozen=True, tag=True, tag_field="event"):
@@ -109,6 +109,14 @@ class Answered(Record, frozen=True, tag=True, tag_field="event"):
     profile: tuple[tuple[float, float, float], ...] = ()
 
 
+class Watched(Record, frozen=True, tag=True, tag_field="event"):
+    """New rows were compared with those behind a result, at this look."""
+
+    outcome: Drift
+    look: int
+    statements: tuple[DriftStatement, ...]
+
+
 class RunEnded(Record, frozen=True, tag=True, tag_field="event"):
     """The command has its answer."""
 
@@ -126,6 +134,7 @@ Event: TypeAlias = (
     | SlabsMeasured
     | SlabsCounted
     | Answered
+    | Watched
     | RunEnded
 )
 Observer: TypeAlias = Callable[[Event], None]

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +29,6 @@ from tests.waiting import PATIENCE
 URL = f"s3://{BUCKET}/data/rows.zarr"
 SPEC: dict[str, Any] = {"rows": 300, "dim": 2, "marginal": "gaussian", "noise": "none"}
 NOWHERE = "http://127.0.0.1:1"
-LIMIT = 10.0
 
 pytestmark = [
     pytest.mark.slow,
@@ -78,16 +76,14 @@ def answering(*, has_buckets: bool) -> Iterator[str]:
             thread.join()
 
 
-def program(*arguments: str, environment: Mapping[str, str]) -> tuple[str, float]:
-    """The one line that a command says, and how long it takes."""
+def program(*arguments: str, environment: Mapping[str, str]) -> str:
+    """The one line that a command says."""
     command = [sys.executable, "-W", "error", "-m", "streamhalf", *arguments, "--quiet"]
-    began = time.monotonic()
     done = subprocess.run(command, env={**environment}, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    seconds = time.monotonic() - began
     assert done.returncode == 3, done.stderr
     (line,) = done.stderr.splitlines()
     assert SECRET not in line
-    return line, seconds
+    return line
 
 
 def bare() -> dict[str, str]:
@@ -117,10 +113,7 @@ def test_client__says_which_of_four_it_is(s3: S3Server, url: str, known: str, wo
         "endpoint": {**bare(), "AWS_ENDPOINT_URL": s3.endpoint},
         "wrong endpoint": knowing(NOWHERE),
     }[known]
-    line, seconds = program("test", url, environment=environment)
-    assert words in line
-    # the program's own start takes a while on a busy machine
-    assert seconds < 3 * LIMIT
+    assert words in program("test", url, environment=environment)
 
 
 def test_worker__says_which_of_four_it_is(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

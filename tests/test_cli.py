@@ -20,20 +20,8 @@ from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = (
-    *(
-        "synth",
-        "inspect",
-        "convert",
-        "predict",
-        "test",
-        "plan",
-        "fit",
-        "update",
-        "certify",
-        "verify",
-        "audit",
-        "report",
-    ),
+    *("synth", "inspect", "convert", "predict", "test", "plan", "fit", "update"),
+    *("certify", "verify", "watch", "audit", "report"),
 )
 Captured = pytest.CaptureFixture[str]
 
@@ -170,7 +158,7 @@ def test_help__examples_parse(command: str, capsys: Captured, monkeypatch: pytes
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
-    own |= {"convert": ["rows.parquet", "rows.zarr"], "update": ["None", "data.zarr"]}
+    own |= {"convert": ["rows.parquet", "rows.zarr"], "update": ["None", "data.zarr"], "watch": ["new.zarr"]}
     assert reached == own.get(command, ["data.zarr"])
 
 

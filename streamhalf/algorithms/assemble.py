@@ -38,6 +38,7 @@ from streamhalf.results import (
     TransformTrial,
     Verdict,
     Versions,
+    WatchReference,
     make_promise,
     make_quality,
     seal,
@@ -94,6 +95,7 @@ def assemble(
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
     calibration: CalibrationRecord | None = None,
+    reference: WatchReference | None = None,
     notices: tuple[Notice, ...],
     error: ErrorRecord | None = None,
 ) -> FitResult:
@@ -165,6 +167,7 @@ def assemble(
         notices=(*notices, *said),
         certificate=certificate,
         calibration=calibration,
+        reference=reference,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
         run=run.provenance,

@@ -88,7 +88,7 @@ def learn_baselines(
         return (Baseline(Method.REGRESSION, _constant_guess(X, block.y)),)
     if regression is None:
         rows = Block(X, block.y, np.arange(len(X)))
-        regression = _at_best_threshold(_regression(rows, seed), rows)
+        regression = _at_best_threshold(regress_rows(rows, seed), rows)
     regression = _or_guess(regression, X)
     through = regression if point is None else regression.moved_to(point)
     first = Baseline(Method.REGRESSION, through)
@@ -116,8 +116,8 @@ def learn_baselines(
     return (first, *(Baseline(method, plane) for method, plane in pulled.items()))
 
 
-def _regression(block: Block, seed: int) -> Plane:
-    """The boundary of the logistic regression of rows in memory."""
+def regress_rows(block: Block, seed: int) -> Plane:
+    """Return the boundary of the logistic regression of rows in memory."""
     if block.dim > _MOST_NEWTON or is_short_of_rows(block.n_rows, block.dim):
         return regress_in_memory(block, seed=seed)
     return Logistic.start(block.X.mean(axis=0), block.X.std(axis=0)).settle(block).plane

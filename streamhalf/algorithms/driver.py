@@ -14,7 +14,7 @@ from streamhalf import results
 from streamhalf.algorithms.assemble import assemble, supports_promise
 from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.decide import decide
-from streamhalf.algorithms.kept import CertificatePlan, KeptState, Path, look_tau
+from streamhalf.algorithms.kept import CertificatePlan, KeptState, Path
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
 from streamhalf.algorithms.regression import regress
@@ -38,6 +38,7 @@ from streamhalf.data.transforms import Identity, RowTransform, make_transform
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
+from streamhalf.kernels.anytime import look_tau
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
@@ -121,7 +122,7 @@ def fit(
     if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
     closing: list[Any] = []
-    certificate, calibration = certify_state(
+    certificate, calibration, reference = certify_state(
         run,
         source,
         config,
@@ -144,6 +145,7 @@ def fit(
         trials=trials,
         certificate=certificate,
         calibration=calibration,
+        reference=reference,
         notices=said,
     )
     if keep is None or not closing or state.chosen is None or state.held_out is None:
@@ -186,7 +188,7 @@ def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, chec
         run.reduce(f"new rows-{number + 2}", source, batch, blocks=new, keep=partials.append)
     finals, closing = kept.merged(partials, closing, look)
     state = look.conclude(finals)
-    certificate, calibration = look.conclude_closing(closing, run.observer)
+    certificate, calibration, reference = look.conclude_closing(closing, run.observer)
     path, result = kept.path, kept.result
     answer = assemble(
         run,
@@ -198,6 +200,7 @@ def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, chec
         trials=path.trials,
         certificate=certificate,
         calibration=calibration,
+        reference=reference,
         notices=(*_one_class(run, source, state), *path.notices),
     )
     record = LookRecord(old.stop, source.n_rows, look.seed, 0.0, look.final().part, look.tau)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,12 +31,13 @@ from streamhalf.data.transforms import Radial, RowTransform, make_transform
 from streamhalf.engine.checkpoint import pack, packed_nbytes, unpack
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, ignore
+from streamhalf.kernels.anytime import look_tau
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.segments import Segments, merged_segments
+from streamhalf.monitoring.reference import Reference
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrorsResult, PlaneErrorsResult
-from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
 from streamhalf.reductions.row_view import Accepted, Bundle
 from streamhalf.reductions.rows import RowDigest
 from streamhalf.reductions.segment_scatter import SegmentScatterPartial
@@ -51,6 +51,7 @@ from streamhalf.results import (
     Notice,
     TransformRecord,
     TransformTrial,
+    WatchReference,
     from_json,
     to_json,
 )
@@ -59,11 +60,6 @@ from streamhalf.testers import TESTERS
 
 MANIFEST, RESULT, _SCHEMA = "state.json", "result.json", "streamhalf-state-1"
 LARGEST_MANIFEST = 256 << 20
-
-
-def look_tau(tau: float, look: int) -> float:
-    """What look 1, 2, ... may spend of a tau that all looks share, however many there are."""
-    return tau * 6 / (math.pi * look) ** 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,12 +160,16 @@ class Measurement:
         return self.final().batches(self.start)
 
     def closing(self) -> Bundle:
-        """The statistics of the certificate pass, and the margins of held-out rows beside them."""
-        return Bundle((closing_needs(self.path.certificate, self.seed, self.path.first_rows), self.margins()))
+        """The statistics of the certificate pass, and those of held-out rows beside them."""
+        certificate = closing_needs(self.path.certificate, self.seed, self.path.first_rows)
+        return Bundle((certificate, self.reference.statistic))
 
-    def margins(self) -> MarginCounts:
-        """The margins that calibration counts."""
-        return MarginCounts((Halfspace.of(self.path.plane).plane.unit(),))
+    @property
+    def reference(self) -> Reference:
+        """What held-out rows are like."""
+        path, config = self.path, self.config
+        held_rows, halfspace = path.held_out * path.first_rows, Halfspace.of(path.plane)
+        return Reference.of(path.first_rows, held_rows, config, halfspace, self.row_transform, path.state)
 
     def conclude(self, partials: Sequence[Any], start: LocalizationState | None = None) -> LocalizationState:
         """The state after the final pass, from the partials of its batches."""
@@ -182,18 +182,18 @@ class Measurement:
 
     def conclude_closing(
         self, partial: Any, observer: Observer = ignore
-    ) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
-        """Certificate and calibration."""
-        found, margins = self.closing().finalize(partial)
+    ) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference]:
+        """Certificate, calibration and reference for new rows."""
+        found, held_out = self.closing().finalize(partial)
         certificate = None
         if self.path.certificate is not None:
             certification = self.path.certificate.certification(self.seed)
             certificate = certification.conclude(found, tau=BOUND_TAU * self.tau, observer=observer)
-        return certificate, _calibrated(margins)
+        return certificate, *self.reference.conclude(held_out)
 
-    def calibration(self, partial: Any) -> CalibrationRecord | None:
-        """Calibration alone."""
-        return _calibrated(self.margins().finalize(partial[1]))
+    def conclude_beside(self, partial: Any) -> tuple[CalibrationRecord | None, WatchReference]:
+        """Calibration and reference alone."""
+        return self.reference.conclude(self.closing().finalize(partial)[1])
 
     def conclude_digest(self, partial: Any) -> int:
         """The sum of the hashes of all rows."""
@@ -204,10 +204,6 @@ class Measurement:
 def closing_needs(plan: CertificatePlan | None, seed: int, n_rows: int) -> Reduction[Any, Any]:
     """What the certificate is made of; without one, the digest of all rows."""
     return RowDigest(n_rows) if plan is None else plan.certification(seed).needs(n_rows)
-
-
-def _calibrated(margins: MarginCountsResult) -> CalibrationRecord | None:
-    return CalibrationRecord.of(margins.counts[0], bin_centres(), held_out=True)
 
 
 def with_seed(record: TransformRecord, seed: int) -> RowTransform:

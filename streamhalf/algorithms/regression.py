@@ -21,7 +21,7 @@ from streamhalf.algorithms.row_split import windows_over
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import Source
-from streamhalf.data.transforms.isotropic import find_varying
+from streamhalf.data.transforms import find_varying
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream

@@ -24,7 +24,7 @@ from streamhalf import results
 from streamhalf.algorithms.assemble import assemble
 from streamhalf.algorithms.baselines import Baseline, learn_baselines_on_sample
 from streamhalf.algorithms.final_pass import FinalPass
-from streamhalf.algorithms.kept import CertificatePlan, Measurement, Path, in_segments, look_tau
+from streamhalf.algorithms.kept import CertificatePlan, Measurement, Path, in_segments
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import BOUND_TAU, ERROR_TAU, RunPlan, plan_for_rows, smallest_plan
 from streamhalf.algorithms.row_split import RowSubset
@@ -45,6 +45,7 @@ from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.transforms import Identity, make_transform
 from streamhalf.errors import TransformError
 from streamhalf.kernels import anytime
+from streamhalf.kernels.anytime import look_tau
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.row_view import Bundle
@@ -465,10 +466,10 @@ class StreamState:
         state = one.state()
         config = replace(self.config, tau=one.tau, sampling=Sampling.WINDOWS.value)
         error = self._error(one, state)
-        certificate = calibration = None
+        certificate = calibration = reference = None
         if one.n_closing:
             measurement = one.measurement()
-            calibration = measurement.calibration(one.closing)
+            calibration, reference = measurement.conclude_beside(one.closing)
             if search and (one.found is None or one.found[0] != one.n_closing):
                 one.found = one.n_closing, measurement.conclude_closing(one.closing)[0]
             if search and one.found is not None:
@@ -485,6 +486,7 @@ class StreamState:
             trials=one.path.trials,
             certificate=certificate,
             calibration=calibration,
+            reference=reference,
             notices=one.path.notices,
             error=error,
         )

@@ -13,8 +13,15 @@ from streamhalf.algorithms.row_split import some_rows, windows_over
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import Source
-from streamhalf.data.transforms import Identity, Isotropic, Radial, RowTransform
-from streamhalf.data.transforms.base import involved, name_features, require_more_rows
+from streamhalf.data.transforms import (
+    Identity,
+    Isotropic,
+    Radial,
+    RowTransform,
+    involved,
+    name_features,
+    require_more_rows,
+)
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, TransformError

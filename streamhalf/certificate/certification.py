@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.certificate.cells import LowerBound
-from streamhalf.certificate.lower_bound import SAME, find_again, most_operations
-from streamhalf.certificate.search import Meter
+from streamhalf.certificate.search import SAME, Meter, find_again, most_operations
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity, Radial, RowTransform
@@ -92,24 +91,15 @@ def within_room(config: RunConfig, dim: int) -> RunConfig:
 def require_room(dim: int, memory: int) -> None:
     """Refuse, before anything is read, a certificate whose coarsest slabs are too large."""
     if least_nbytes(dim) > memory:
-        raise no_room_for_slabs(dim, memory)
+        raise _no_room(dim, memory)
 
 
-def no_room_for_slabs(dim: int, memory: int) -> MemoryBudgetError:
-    """The error of a certificate that cannot be had."""
+def _no_room(dim: int, memory: int) -> MemoryBudgetError:
     return MemoryBudgetError(
         f"certificate_memory: {memory / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
         f"{dim} features take {math.ceil(least_nbytes(dim) / 2**20):,} MiB; raise "
         "certificate_memory, or do without a certificate (certificate_degree 0)"
     )
-
-
-def fan_in(nbytes: int, split_every: int) -> int:
-    """How many partials of this size one task combines: large ones in pairs.
-
-    A task holds two more than it combines.
-    """
-    return 2 if (split_every + 2) * nbytes > _LARGE else split_every
 
 
 def held_by_certificate(config: RunConfig, dim: int) -> int:
@@ -323,18 +313,14 @@ class Certification(CertificatePass):
         """The digest of all rows, so many about; errors and slab moments of the chosen ones."""
         slabs = tuple(slabs for one in self.planes for slabs in self.slabs(one))
         if not slabs:
-            raise no_room_for_slabs(self.planes[0].dim, self.memory)
+            raise _no_room(self.planes[0].dim, self.memory)
         # slabs widen stored rows themselves
-        stored = isinstance(self.row_transform, Identity)
-        transforms = () if stored else (Widened(), self.row_transform)
-        rounding = self.row_transform.rounding
-        allowing = Bundle(tuple(replace(one, rounding=rounding) for one in slabs))
-        transformed = in_space(allowing, *transforms)
-        measured = Bundle((HalfspaceErrors(self.halfspace.plane), transformed))
-        if self.share >= 1:
-            return Bundle((RowDigest(total_rows), measured))
-        chosen = sampled(measured, Sample(self.seed, Stream.CERTIFICATE, 0.0, self.share))
-        return Bundle((RowDigest(total_rows), chosen))
+        transforms = () if isinstance(self.row_transform, Identity) else (Widened(), self.row_transform)
+        allowing = Bundle(tuple(replace(one, rounding=self.row_transform.rounding) for one in slabs))
+        measured: Reduction[Any, Any] = Bundle((HalfspaceErrors(self.halfspace.plane), in_space(allowing, *transforms)))
+        if self.share < 1:
+            measured = sampled(measured, Sample(self.seed, Stream.CERTIFICATE, 0.0, self.share))
+        return Bundle((RowDigest(total_rows), measured))
 
     def run(
         self,
@@ -348,10 +334,10 @@ class Certification(CertificatePass):
     ) -> tuple[CertificateRecord, Any]:
         """The certificate pass, and what a reduction beside it found in the same read; `keep` gets its partial."""
         needs = self.needs(source.n_rows)
-        if beside is not None:
-            needs = Bundle((needs, beside))
-        split_every = fan_in(needs.partial_nbytes(source.dim), run.split_every)
-        found = run.reduce(name, source, needs, split_every=split_every, keep=keep)
+        needs = needs if beside is None else Bundle((needs, beside))
+        # large partials are combined in pairs: a task holds two more than it combines
+        large = (run.split_every + 2) * needs.partial_nbytes(source.dim) > _LARGE
+        found = run.reduce(name, source, needs, split_every=2 if large else run.split_every, keep=keep)
         own, other = (found, None) if beside is None else found
         return self.conclude(own, tau=tau, observer=run.observer), other
 

@@ -16,11 +16,11 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
+from streamhalf.monitoring.reference import Reference
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest
-from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
+from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome, WatchReference
 
 Keep: TypeAlias = Callable[[Certification | None, Any], None]
 
@@ -43,11 +43,11 @@ def certify_state(
     row_transform: RowTransform,
     state: LocalizationState,
     keep: Keep | None = None,
-) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
-    """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
+) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference | None]:
+    """Return the certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones.
 
     `keep` is called with the certification, if there is one, and the partial of its pass (else of a digest of all
-    rows) beside that of the margins.
+    rows) beside that of held-out rows.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to the halfspace behind
     the noise, and slabs along it give the better bound.
@@ -55,13 +55,15 @@ def certify_state(
     halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
     if halfspace is None or error is None or ended or state.held_out is None:
-        return None, None
-    margins = state.held_out.restrict(MarginCounts((halfspace.plane.unit(),)))
+        return None, None, None
+    held_rows = state.plan.held_out * source.n_rows
+    reference = Reference.of(source.n_rows, held_rows, config, halfspace, row_transform, state)
+    beside = state.held_out.restrict(reference.statistic)
     if not config.certificate_degree:
         if keep is None:
-            return None, _calibrated(run.reduce("calibration", source, margins, blocks=state.held_out.blocks))
-        both = Bundle((RowDigest(source.n_rows), margins))
-        return None, _calibrated(run.reduce("calibration", source, both, keep=partial(keep, None))[1])
+            return None, *reference.conclude(run.reduce("calibration", source, beside, blocks=state.held_out.blocks))
+        both = Bundle((RowDigest(source.n_rows), beside))
+        return None, *reference.conclude(run.reduce("calibration", source, both, keep=partial(keep, None))[1])
     is_member = (state.chosen or 0) >= len(state.candidates)
     certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
     if state.candidates:
@@ -72,13 +74,9 @@ def certify_state(
             certification = certification.looking_from(last)
     kept = None if keep is None else partial(keep, certification)
     found, counted = best_certificate(
-        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins, keep=kept
+        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=beside, keep=kept
     )
-    return found, _calibrated(counted)
-
-
-def _calibrated(found: MarginCountsResult) -> CalibrationRecord | None:
-    return CalibrationRecord.of(found.counts[0], bin_centres(), held_out=True)
+    return found, *reference.conclude(counted)
 
 
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:

@@ -1,7 +1,13 @@
-"""Best-first search over cells of halfspaces: the worst are refitted or cut, until all are good.
+"""No halfspace on these rows has error below L: best-first search for L over cells of halfspaces.
+
+Any halfspace errs on a row where u·s < tau, u a unit vector orthogonal to v (cells.py). For a cell of halfspaces every
+slab takes its smallest tau; minorants of the indicator turn the slab's moments into a polynomial in u, whose minimum
+over the sphere is bounded by eigenvalues. L is the smallest such bound over a partition of all halfspaces that is
+refined where it is worst: of those through the origin, or of all where slabs hold rows of one label each.
 
 A batch of the worst cells is improved at a time, by as many threads as there are cores; what comes out does not depend
-on how many there are.
+on how many there are. sgn(0) = +1: a row on the boundary errs if y = -1. The bound counts rows beyond it alone, hence
+fewer errors, never more.
 """
 
 from __future__ import annotations
@@ -12,16 +18,44 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.certificate.cells import Cell, smallest_thresholds
-from streamhalf.certificate.slab_forms import Each, Fit, Ladder, SlabForms
+from streamhalf.certificate.cells import Cell, CellBound, LowerBound, cells_along, cells_around, smallest_thresholds
+from streamhalf.certificate.packing import feasible_basis
+from streamhalf.certificate.slab_forms import Each, Fit, Ladder, SlabForms, slab_forms, typical_unit
+from streamhalf.data.block import Block
 from streamhalf.engine.cluster import available_cpus
+from streamhalf.errors import UsageError
+from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import Plane
+from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabMoments, SlabStatistics
 
 Array = NDArray[np.float64]
+
+_BEFORE_BOXES, _BEFORE_LABELS, _FOR_BOXES, _NARROW_REST = 0.05, 0.25, 1.5, 9
+"""Effort for stages that others follow, and for a second direction, where there is reason to look along one, if so few
+others are left; the last stage takes 1."""
+
+_CONSTANT = 4
+"""Largest degree beside a constant, whose two values higher ones gain nothing from."""
+
+EXACT, TOO_FEW = "counted", "too few rows"
+"""Families of a bound that is an exact count, not a minorant's mean, and of a bound of 0 that no search could raise."""
+
+_MANY_FEATURES = 8
+
+FIRST_OPERATIONS, MATRICES = 1.2e10, 40
+"""Operations that a search may take: some for any features, and so many bounds of large ones."""
+
+PATIENCE = 8
+"""How much more effort than it took may go into a bound that is to be found again."""
+
+SAME = 3e-4
+"""Relative difference of two bounds that are the same."""
 
 BATCH = 8
 """So many of the worst cells are improved at a time, whatever the number of cores."""
@@ -33,11 +67,6 @@ WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit begin once more from another law."""
 
 _REPORTS = 20
-
-
-def nothing_known(_: Cell) -> float:
-    """Return the trivial bound of a cell before any search."""
-    return -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +127,184 @@ class Meter:
             self.report(self.total, self.total)
 
 
+def find_again(
+    *statistics: SlabStatistics, claimed: float, effort: float = 1.0, glance: bool = False, meter: Meter | None = None
+) -> LowerBound:
+    """Search for a bound that was found from the same sums, rounded otherwise.
+
+    The search takes other turns then, and may end in a dead end somewhere: where it falls short another one tries
+    harder on every cell. The best bound counts.
+    """
+    usual = replace(usual_search(statistics, effort), glance=glance)
+    found = lower_bound(*statistics, search=usual, meter=meter)
+    if found.value >= (1 - SAME) * claimed:
+        return found
+    harder = replace(
+        usual,
+        effort=PATIENCE * usual.effort,
+        refits=2 * usual.refits,
+        eigen_steps=2 * usual.eigen_steps,
+        enough=claimed,
+    )
+    return max(found, lower_bound(*statistics, search=harder, meter=meter), key=lambda one: one.value)
+
+
+def lower_bound(
+    *statistics: SlabStatistics, search: SearchConfig | None = None, meter: Meter | None = None
+) -> LowerBound:
+    """Lower bound on the error of every halfspace on the rows behind the statistics.
+
+    Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x).
+
+    Parameters
+    ----------
+    statistics
+        Of the same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on coarse ones) every cell
+        takes the best.
+    search
+        Effort; the bound is valid whatever it is.
+    meter
+        Where operations are counted.
+    """
+    if not statistics:
+        raise UsageError("lower_bound needs the statistics of at least one SlabMoments")
+    first = statistics[0]
+    if len({(item.n_rows, item.dim, item.n_errors, item.by_label) for item in statistics}) > 1:
+        raise UsageError("statistics must be of the same rows and the same plane")
+    limit, unit = least_error(first), typical_unit(first)
+    begin, config = max(first.error, SMALLEST_ERROR) / 20, search or usual_search(statistics)
+    if first.dim == 1 or first.n_rows == 0 or limit == 0:
+        limit = min(limit, least_on_a_line(first)) if first.by_label else limit
+        cells = (cells_around if first.by_label else cells_along)(begin, 2)
+        return LowerBound(tuple(CellBound(cell, limit, EXACT) for cell in cells), first.threshold)
+    # so few rows err that their moments can hide any halfspace: a bound takes thirty times these rows
+    if first.dim >= _MANY_FEATURES and first.n_rows * first.error < first.dim**2:
+        return LowerBound(tuple(CellBound(cell, 0.0, TOO_FEW) for cell in _first_cells(first, begin)), first.threshold)
+    found: LowerBound | None = None
+    for stage, share in _stages(statistics, unit, config):
+        ladders = tuple(
+            Ladder.of(slab_forms(item, degree, unit))
+            for item in stage
+            for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
+        )
+        some = replace(config, effort=share * config.effort)
+        floor = found.floor() if found else nothing_known
+        pieces = Search(ladders, limit, some, floor, meter or Meter()).run(
+            dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
+        )
+        bounds = tuple(
+            CellBound(
+                item.cell,
+                max(0.0, min(limit, item.bound)),
+                f"degree {ladders[item.best].forms[0].degree}, {item.fits[item.best].refits} refits",
+            )
+            for item in pieces
+        )
+        found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
+    assert found is not None  # there is a first stage
+    return found
+
+
+def _stages(
+    statistics: tuple[SlabStatistics, ...], unit: float, config: SearchConfig
+) -> list[tuple[tuple[SlabStatistics, ...], float]]:
+    """Ways to tell halfspaces apart, each of which begins with what those before it found.
+
+    The angle to v alone; a second direction beside it; and thresholds. A threshold is one more coordinate of s in the
+    first two, and is sliced in the last: the former is cheaper, the latter tells more where one label is rare.
+    """
+    slabs = tuple(item for item in statistics if item.across is None)
+    boxes = tuple(item for item in statistics if item.across is not None)
+    by_label = statistics[0].by_label
+    stages = [(slabs, _BEFORE_BOXES if boxes else _BEFORE_LABELS if by_label else 1.0)]
+    if boxes:
+        stages.append((boxes, _FOR_BOXES if boxes[0].rest <= _NARROW_REST else 1.0))
+    if by_label:
+        stages = [(tuple(item.upto(_CONSTANT).with_constant(unit) for item in kind), share) for kind, share in stages]
+        stages.append((slabs, 1.0))
+    stages = [(kind, share) for kind, share in stages if kind]
+    return [(stages[0][0], 1.0)] if config.glance else stages
+
+
+def _first_cells(statistics: SlabStatistics, first: float) -> tuple[Cell, ...]:
+    """A partition of all halfspaces that slabs of this kind tell apart."""
+    if statistics.by_label or statistics.across is not None:
+        return cells_around(first, 4)
+    return cells_along(first, 17)
+
+
+def least_error(statistics: SlabStatistics) -> float:
+    """Least error of a halfspace that was counted; no bound may be above it.
+
+    Where slabs hold rows of one label each, those along v with a threshold at an end of a slab are among them, and both
+    constant guesses.
+    """
+    least = min(statistics.n_errors, statistics.n_opposite_errors, *statistics.central_errors)
+    if statistics.by_label and statistics.across is None:
+        half = len(statistics.counts) // 2
+        # edges lie alike on both sides of 0, so slabs of either label are the same places on v
+        positive, negative = statistics.counts[:half], statistics.counts[half:][::-1]
+        wrong = np.cumsum(np.concatenate([[negative.sum()], positive - negative]))
+        least = min(least, int(wrong.min()), statistics.n_rows - int(wrong.max()))
+    return least / max(1, statistics.n_rows)
+
+
+def least_on_a_line(statistics: SlabStatistics) -> float:
+    """No halfspace along v, whatever its threshold and side, errs on less.
+
+    Counts rows of slabs that lie beyond the threshold as a whole.
+    """
+    held = statistics.counts > 0
+    counts, positive = statistics.counts[held], statistics.labels[held] > 0
+    low, high = statistics.low[held], statistics.high[held]
+    # where v·x - t lies in the slab, and the slab's rows if they err on the left or on the right
+    low, high = np.where(positive, low, -high), np.where(positive, high, -low)
+    least = statistics.n_rows
+    for left in (positive, ~positive):
+        # a row errs if it lies left of the threshold, or right of it
+        ends, starts = high[left], low[~left]
+        rising, falling = np.argsort(ends), np.argsort(starts)
+        below = np.concatenate([[0], np.cumsum(counts[left][rising])])
+        above = np.concatenate([[0], np.cumsum(counts[~left][falling])])
+        places = np.concatenate([ends, starts, [-np.inf, np.inf]])
+        wrong = below[np.searchsorted(ends[rising], places, side="left")] + above[-1]
+        wrong = wrong - above[np.searchsorted(starts[falling], places, side="right")]
+        least = min(least, int(wrong.min()))
+    return least / max(1, statistics.n_rows)
+
+
+def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> SearchConfig:
+    """The effort that rows of so many features are worth, about as much as the passes cost.
+
+    In operations, so that the same search is made anywhere, however long it takes.
+    """
+    size = max(count_monomials(s.rest, s.degree // 2) for s in statistics)
+    return SearchConfig(effort=effort * (FIRST_OPERATIONS + MATRICES * float(size) ** 3))
+
+
+def most_operations(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> float:
+    """Return about the most operations that all stages of a search may take together."""
+    share = _FOR_BOXES if any(item.across is not None for item in statistics) else 0.0
+    return usual_search(statistics, effort).effort * (1 + _BEFORE_LABELS + share)
+
+
+@cache
+def compile_search() -> None:
+    """Compile what searches for L and counts of conflicts run, or load it from the cache."""
+    rows = np.random.default_rng(0).standard_normal((64, 3))
+    slabs = SlabMoments(Plane(np.eye(3)[0]), np.array([0.0, 1.0]), 4, by_label=False)
+    block = Block(rows, np.ones(64, dtype=np.int8), np.arange(64))
+    form = slab_forms(slabs.finalize(slabs.map(block)), 4)
+    tau = thresholds([Cell(0.3, 0.5)], form)
+    form.refit(tau, form.measure(tau, [form.start()], steps=1), rounds=2, steps=1)
+    feasible_basis(np.eye(2), np.ones(2), np.ones(2), 0, np.zeros(2, dtype=np.int64), np.ones(2))
+
+
+def nothing_known(_: Cell) -> float:
+    """Return the trivial bound of a cell before any search."""
+    return -math.inf
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """A cell with the best bound found so far, for each of the forms.
@@ -145,7 +352,11 @@ class Search:
         possible = min(self.limit * (1 - config.tolerance), config.enough)
         queue: list[tuple[float, int, Piece]] = []
         done: list[Piece] = []
-        pieces = self.begin(cells)
+        starts = []
+        for cell, known in cells.items():
+            uniform = [ladder.at(cell).start() for ladder in self.ladders]
+            starts.append((replace(uniform[0], value=known), *uniform[1:]))
+        pieces = self.measure(list(cells), starts)
         while True:
             spent = sum(item.spent for item in pieces)
             left -= spent
@@ -166,14 +377,6 @@ class Search:
                 break
             pieces = self.improve(batch)
         return done + [item for *_, item in queue]
-
-    def begin(self, cells: Mapping[Cell, float]) -> list[Piece]:
-        """Bound cells of which so much is known."""
-        starts = []
-        for cell, known in cells.items():
-            uniform = [ladder.at(cell).start() for ladder in self.ladders]
-            starts.append((replace(uniform[0], value=known), *uniform[1:]))
-        return self.measure(list(cells), starts)
 
     def is_exhausted(self, item: Piece) -> bool:
         """Return True if a cell is not cut any more, and all its refits are spent."""
@@ -211,12 +414,9 @@ class Search:
             wanted = [i for i, cell in enumerate(cells) if self._is_promising(cell, fits[i], kind)]
             for form, among in self._by_form(kind, [cells[i] for i in wanted]):
                 chosen = [wanted[j] for j in among]
-                found = form.measure(
-                    thresholds([cells[i] for i in chosen], form),
-                    [form.seen(fits[i][kind]) for i in chosen],
-                    self.each,
-                    steps=self.config.eigen_steps,
-                )
+                tau = thresholds([cells[i] for i in chosen], form)
+                known = [fits[i][kind] for i in chosen]
+                found = form.measure(tau, known, self.each, steps=self.config.eigen_steps)
                 for i, fit in zip(chosen, found, strict=True):
                     # what holds for the wider cell holds for this one
                     fits[i][kind] = replace(fit, value=max(fit.value, fits[i][kind].value))
@@ -262,19 +462,17 @@ class Search:
         more from all directions alike.
         """
         found: list[Piece] = []
-        config = self.config
+        rounds, steps = self.config.refits, self.config.eigen_steps
         for form, among in self._by_form(chosen, [item.cell for item in items]):
             own = [items[i] for i in among]
             tau = thresholds([item.cell for item in own], form)
-            starts = [form.seen(item.fits[chosen]) for item in own]
-            rounds, steps = config.refits, config.eigen_steps
+            starts = [item.fits[chosen] for item in own]
             improved = form.refit(tau, starts, self.each, rounds=rounds, steps=steps)
-            spent = [2 * config.refits * form.operations] * len(own)
-            least = WORTHWHILE * self.limit
+            spent = [2 * rounds * form.operations] * len(own)
             dead = [
                 i
                 for i, (start, fit) in enumerate(zip(starts, improved, strict=True))
-                if start.refits and fit.value < start.value + least
+                if start.refits and fit.value < start.value + WORTHWHILE * self.limit
             ]
             if dead:
                 anew = [replace(form.start(), value=improved[i].value) for i in dead]

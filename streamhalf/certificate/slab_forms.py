@@ -123,11 +123,17 @@ class SlabForms:
         slabs, size = len(self.mass), float(self.table.size)
         return float(MINORANT * slabs + self.moments.size + size**3 + OVERHEAD)
 
-    def seen(self, fit: Fit) -> Fit:
-        """A fit to other slabs of the same rows, with the moments of its law in these."""
-        if len(fit.moments) == len(self.mass):
-            return fit
-        return dataclasses.replace(fit, moments=self.laws(fit.law[None])[0])
+    def seen(self, fits: Sequence[Fit], each: Each = map) -> list[Fit]:
+        """Fits to slabs of the same rows, with the moments of their laws in these."""
+        new = [len(fit.moments) != len(self.mass) for fit in fits]
+        laws = {id(fit.law): fit.law for fit, is_new in zip(fits, new, strict=True) if is_new}
+        if not laws:
+            return list(fits)
+        found = dict(zip(laws, self.laws(np.stack(list(laws.values())), each), strict=True))
+        return [
+            dataclasses.replace(fit, moments=found[id(fit.law)]) if is_new else fit
+            for fit, is_new in zip(fits, new, strict=True)
+        ]
 
     def coarser(self) -> SlabForms:
         """The same with neighbouring slabs joined in pairs, within one side of 0 and one strip.
@@ -144,26 +150,32 @@ class SlabForms:
         while at < len(middle):
             starts.append(at)
             at += 2 if at < len(same) and same[at] else 1
-        z_low = np.minimum.reduceat(self.z_low, starts)
-        z_high = np.maximum.reduceat(self.z_high, starts)
+        first = np.array(starts, dtype=np.int64)
+        paired = np.flatnonzero(np.diff([*starts, len(middle)]) == 2)
+
+        def joined(values: NDArray[Any], join: Callable[..., Any] = np.add) -> NDArray[Any]:
+            found = values[first]
+            found[paired] = join(found[paired], values[first[paired] + 1])
+            return found
+
+        z_low, z_high = joined(self.z_low, np.minimum), joined(self.z_high, np.maximum)
         return dataclasses.replace(
             self,
-            mass=np.add.reduceat(self.mass, starts),
-            counts=np.add.reduceat(self.counts, starts),
+            mass=joined(self.mass),
+            counts=joined(self.counts),
             z_low=z_low,
             z_high=z_high,
-            q_low=np.minimum.reduceat(self.q_low, starts),
-            q_high=np.maximum.reduceat(self.q_high, starts),
-            strips=self.strips[starts],
-            moments=np.add.reduceat(self.moments, starts, axis=0),
-            slack=np.add.reduceat(self.slack, starts, axis=0),
+            q_low=joined(self.q_low, np.minimum),
+            q_high=joined(self.q_high, np.maximum),
+            strips=self.strips[first],
+            moments=joined(self.moments),
+            slack=joined(self.slack),
             fineness=fineness_of(z_low, z_high),
         )
 
     def start(self) -> Fit:
         """Nothing known: all directions alike."""
-        law = uniform_point(self.table.dim, self.degree)
-        return Fit(-math.inf, law, self.laws(law[None])[0], 0)
+        return Fit(-math.inf, uniform_point(self.table.dim, self.degree), np.empty((0, 0)), 0)
 
     def laws(self, laws: Array, each: Each = map) -> Array:
         """Raw moments 0, ..., k of u·s in each slab, u drawn from each law with these moments."""
@@ -227,6 +239,7 @@ class SlabForms:
 
         One vector of thresholds and one bound for each start, which holds whatever its law is.
         """
+        starts = self.seen(starts, each)
         minorants = np.empty((len(starts), len(self.mass), self.degree + 1))
         earned = list(each(self.fit, [start.moments for start in starts], tau, minorants))
         guides = [start.guide for start in starts]
@@ -243,6 +256,7 @@ class SlabForms:
         as long as that lowers what the best response earns (Frank-Wolfe with a line search). Every round gives a valid
         bound; the best is kept.
         """
+        starts = self.seen(starts, each)
         best = list(starts)
         now = [dataclasses.replace(start, value=-math.inf) for start in starts]
         minorants = np.empty((len(starts), len(self.mass), self.degree + 1))
@@ -278,10 +292,15 @@ class SlabForms:
     def _step(self, here: Array, there: Array, tau: Array, room: Array) -> tuple[float, float, Array, Array]:
         """How far to go from one law to the other until the best minorants earn least.
 
-        With what they earn there, the law's moments and the minorants.
+        With what they earn there, the law's moments and the minorants. What they earn is the largest of linear
+        functions of the law, hence convex: of four steps three are tried.
         """
         laws = [here + share * (there - here) for share in LINE_SEARCH]
-        least = int(np.argmin([self.fit(law, tau) for law in laws]))
+        inner = [self.fit(law, tau) for law in laws[1:3]]
+        if inner[0] <= inner[1]:
+            least = 1 if inner[0] < self.fit(laws[0], tau) else 0
+        else:
+            least = 2 if inner[1] <= self.fit(laws[3], tau) else 3
         return LINE_SEARCH[least], self.fit(laws[least], tau, room), laws[least], room
 
 

@@ -127,20 +127,30 @@ def times(matrix: Array, vector: Array, result: Array) -> None:
 
 @compiled
 def bound_form(
-    matrix: Array, owner: Indices, shift: Array, vector: Array, lowest: float, steps: int, lapack: tuple[int, int]
+    matrix: Array,
+    owner: Indices,
+    shift: Array,
+    vector: Array,
+    lowest: float,
+    steps: int,
+    useless: float,
+    lapack: tuple[int, int],
 ) -> tuple[float, float]:
     """Lower bound on y·My over all y with parts of length 1, and the eigenvalue that gave it.
 
     Shifts are looked for in so many `steps` from those given, which are overwritten by those that served, as the bottom
-    vector is; the bound holds whatever they are.
+    vector is; the bound holds whatever they are. The search ends at a y where the form is at most `useless`: no shifts
+    give a larger bound.
     """
     count, size, scale, total = len(shift), len(matrix), 0.0, 0.0
-    for i in range(size):
+    work, image, y = np.empty((size, size)), np.zeros(size), np.empty(size)
+    for i in range(size):  # by column, so that the loop is vectorised
         for j in range(size):
-            scale = max(scale, abs(matrix[i, j]))
+            image[j] = max(image[j], abs(matrix[i, j]))
+    for j in range(size):
+        scale = max(scale, image[j])
     if scale == 0:
         return 0.0, lowest
-    work, image, y = np.empty((size, size)), np.empty(size), np.empty(size)
     norms, now, trial = np.empty(count), shift.copy(), vector.copy()
     guess, best, most = lowest, lowest, -math.inf
     for _ in range(steps):
@@ -177,7 +187,10 @@ def bound_form(
         # would allow (Polyak's step)
         normalise_parts(trial, owner, norms, y)
         times(matrix, y, image)
-        gap, steepness = max(dot(y, image) - total - count * guess, 0.0), 0.0
+        value, steepness = dot(y, image), 0.0
+        if value <= useless:
+            return most, best
+        gap = max(value - total - count * guess, 0.0)
         for part in range(count):
             steepness += (1 - count * norms[part]) ** 2
         for part in range(count):
@@ -272,6 +285,24 @@ def descend(
             moved[j] /= math.sqrt(length)
 
 
+@compiled
+def evaluate_point(u: Array, weights: Array, lowered: Indices, last: Indices, values: Array) -> None:
+    """Write the weighted monomials of u, as many as there is room for."""
+    values[0] = 1.0
+    for a in range(1, len(values)):
+        values[a] = values[lowered[a]] * u[last[a]]
+    for a in range(len(values)):
+        values[a] *= weights[a]
+
+
+@compiled
+def gather_matrix(b: Array, ranks: Indices, shares: Array, matrix: Array) -> None:
+    """Write the symmetric matrix whose entries are shares of those of b."""
+    for i in range(len(ranks)):
+        for j in range(len(ranks)):
+            matrix[i, j] = b[ranks[i, j]] * shares[i, j]
+
+
 CELLS = 4096
 """Pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends."""
 
@@ -302,14 +333,21 @@ class Sphere(NamedTuple):
 
     def point(self, u: Array) -> Array:
         """sqrt(m!/a!) u^a of every monomial a: what pairs with b to give p(u)."""
-        values = np.ones(len(self.weights))
-        for part in self.slices[1:]:
-            values[part] = values[self.lowered[part]] * u[self.last[part]]
-        return values * self.weights
+        values = np.empty(len(self.weights))
+        evaluate_point(u, self.weights, self.lowered, self.last, values)
+        return values
+
+    def parts(self, u: Array) -> Array:
+        """y of a unit vector: the first entries of its point."""
+        values = np.empty(self.size)
+        evaluate_point(u, self.weights, self.lowered, self.last, values)
+        return values
 
     def matrix(self, b: Array) -> Array:
         """The matrix of the quadratic form in y, without the constant b[0]."""
-        return np.asarray(b[self.ranks] * self.shares)
+        found = np.empty(self.shares.shape)
+        gather_matrix(b, self.ranks, self.shares, found)
+        return found
 
 
 @cache
@@ -395,13 +433,15 @@ def minimum_over_sphere(
     elif closely:
         worst = guide.worst.copy()
         descend(table.matrix(b), *table[6:], worst)
+        axes = [*([] if guide.axis is None else [None]), worst, *axes]
         guide = guide._replace(worst=worst)
-        plain: list[Array | None] = [] if guide.axis is None else [None]
-        axes = [*plain, worst, *axes]
     else:
         axes = []
-    guides = [guide, *(Guide(axis, None, guide.worst) for axis in axes)]
-    return max((_follow(table, b, one, steps) for one in guides), key=lambda one: one[0])
+    best = _follow(table, b, guide, steps)
+    for axis in axes:
+        found = _follow(table, b, Guide(axis, None, guide.worst), steps, best[0])
+        best = found if found[0] > best[0] else best
+    return best
 
 
 def _smaller_of_two(table: Sphere, b: Array) -> tuple[float, Guide]:
@@ -412,20 +452,25 @@ def _smaller_of_two(table: Sphere, b: Array) -> tuple[float, Guide]:
     return min(values) - rounding, Guide(None, None, worst)
 
 
-def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> tuple[float, Guide]:
-    """The bound of one split; its shifts take a few steps if there are none yet."""
+def _follow(table: Sphere, b: Array, guide: Guide, steps: int, useless: float = -math.inf) -> tuple[float, Guide]:
+    """The bound of one split, or -infinity where it cannot exceed `useless`.
+
+    Its shifts take a step more if there are none yet.
+    """
     least, rest = float(b[0]), b
     if guide.axis is not None:
         along, rest = split_axis(table, b, guide.axis)
         least += univariate_minimum(along)
-    matrix = table.matrix(rest)
-    if guide.shifts is None:
-        y = table.point(bottom_direction(table, rest))[: table.size]
+    matrix, shifts = table.matrix(rest), guide.shifts
+    if shifts is None:
+        y = table.parts(bottom_direction(table, rest))
         shift, vector, lowest = first_shifts(table, matrix, y)
         steps += 1
+        if shift.sum() + least <= useless:  # the form at y
+            return -math.inf, guide
     else:
-        shift, vector, lowest = guide.shifts[0].copy(), guide.shifts[1].copy(), guide.shifts[2]
-    bound, lowest = bound_form(matrix, table.owner, shift, vector, lowest, steps, lapack_addresses())
+        shift, vector, lowest = shifts[0].copy(), shifts[1].copy(), shifts[2]
+    bound, lowest = bound_form(matrix, table.owner, shift, vector, lowest, steps, useless - least, lapack_addresses())
     return least + bound, guide._replace(shifts=(shift, vector, lowest))
 
 

@@ -16,8 +16,7 @@ from zarr.errors import NodeNotFoundError
 from zarr.storage import FsspecStore, LocalStore
 
 from streamhalf.data.block import Reader
-from streamhalf.data.remote_store import RemoteStore
-from streamhalf.data.store_url import StoreURL, configured_endpoint
+from streamhalf.data.remote_store import RemoteStore, StoreURL, configured_endpoint
 from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.redact import denial, one_line, public_name
 

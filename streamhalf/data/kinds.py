@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-TABLE_SUFFIXES = (".csv", ".parquet", ".pq")
+TABLE_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 
 
 def is_table_path(data: Any) -> TypeGuard[str | os.PathLike[str]]:

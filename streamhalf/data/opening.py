@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, MemoryStore
 
-from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, FilledRows, WithoutRows, find_gaps
 from streamhalf.data.block import RowRanges
 from streamhalf.data.clients import compute_on, holding_client
-from streamhalf.data.gaps import FilledRows, WithoutRows, find_gaps
 from streamhalf.data.kinds import (
     is_dask_array,
     is_dask_frame,
@@ -43,7 +42,7 @@ from streamhalf.data.source import (
 from streamhalf.data.zarr_groups import names_in_group, names_of_array, open_group, open_member, open_store
 from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.data.zarr_reader import GRID_ROWS, ZarrReader, impossible_value, stored_rows, unit_of_blocks
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import DataError, ListingError, UsageError
 from streamhalf.redact import one_line, public_name
 from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
 
@@ -168,9 +167,7 @@ def _open_path(data: Any, request: Request) -> Source:
 def _try_files(text: str, request: Request) -> Any:
     try:
         return _files(text, request)
-    except DataError:
-        raise
-    except Exception:  # what Zarr said of it is what is told
+    except (ListingError, UsageError, ImportError):  # what Zarr said of it tells more
         return None
 
 

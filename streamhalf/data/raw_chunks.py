@@ -12,6 +12,7 @@ import itertools
 import math
 import os
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,6 @@ from zarr.abc.store import RangeByteRequest
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.buffers import lend
 from streamhalf.data.chunk_cache import Content, Key
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import ChunkCodecs, chunk_codecs, chunk_key, chunk_names
@@ -45,6 +45,9 @@ _PIECE_NBYTES = 16 << 20  # of a large chunk that is held against its checksum
 _GAP_NBYTES = 256 << 10  # a request takes as long as about so many bytes
 _PREFETCH_NBYTES = 128 << 10  # what Linux reads ahead unless it is set otherwise
 _SMALL_NBYTES = 64 << 10
+
+_LEAST_LENT = 1 << 20  # smaller buffers come from the C library, which keeps them itself
+_MOST_FREE = 32
 
 Ranges = NDArray[np.int64]
 
@@ -381,3 +384,48 @@ def _fits(raw: NDArray[np.uint8], checksum: Any) -> bool:
     readable = raw.view()
     readable.flags.writeable = False  # as the checksum's library wants it
     return bool(google_crc32c.value(readable) == int.from_bytes(bytes(checksum), "little"))
+
+
+# Row buffers are lent to arrays, and used again once no array refers to them: a new buffer for every
+# block of rows would have the kernel clear its pages each time.
+_free: deque[NDArray[np.uint8]] = deque()
+
+
+class _Loan:
+    """Owner of arrays on a buffer; when the last of them goes, the buffer is free again."""
+
+    def __init__(self, memory: NDArray[np.uint8]) -> None:
+        self.__array_interface__ = memory.__array_interface__
+        self._memory = memory
+
+    # defaults: globals are gone when the interpreter ends
+    def __del__(self, free: deque[NDArray[np.uint8]] = _free, most: int = _MOST_FREE) -> None:
+        if len(free) < most:
+            free.append(self._memory)
+
+
+def lend(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array of undefined values, on a free buffer if there is one of about this size."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < _LEAST_LENT or dtype.hasobject:
+        return np.empty(shape, dtype=dtype)
+    memory = _take(nbytes)
+    raw = np.asarray(_Loan(np.empty(nbytes, dtype=np.uint8) if memory is None else memory))
+    return raw[:nbytes].view(dtype).reshape(shape)
+
+
+def _take(nbytes: int) -> NDArray[np.uint8] | None:
+    for _ in range(len(_free)):
+        try:
+            memory = _free.popleft()
+        except IndexError:  # another thread took the last one
+            return None
+        if nbytes <= memory.nbytes <= 2 * nbytes:
+            return memory
+        _free.append(memory)
+    return None
+
+
+def drop_buffers() -> None:
+    """Give the memory of all free buffers back."""
+    _free.clear()

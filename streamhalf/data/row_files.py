@@ -1,22 +1,30 @@
-"""Files that rows are written to piece by piece: where they may go, CSV and Parquet."""
+"""What is written row by row: CSV and Parquet files, predictions, the encoded rows of a table."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import zarr
 from numpy.typing import NDArray
 
-from streamhalf.errors import UsageError
+from streamhalf.data.block import RowRange
+from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import ATTRIBUTE
+from streamhalf.data.zarr_writer import Column, Target
+from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import storage_errors
-from streamhalf.redact import public_name
+from streamhalf.redact import plural, public_name
+from streamhalf.results import Halfspace, to_json
 
 SUFFIXES = (".zarr", ".parquet", ".csv")
 
@@ -114,3 +122,94 @@ def parquet_modules() -> tuple[Any, Any]:
         raise UsageError(
             "out: Parquet needs pyarrow, which is not installed; pip install pyarrow, or choose .zarr or .csv"
         ) from error
+
+
+ARRAY = "prediction"
+
+
+def create_predictions(target: Target, source: Source, halfspace: Halfspace, *, overwrite: bool = False) -> None:
+    """Make an unfinished store with one int8 array; its chunks are the source's blocks."""
+    if len(halfspace.normal) != source.dim:
+        raise DataError(
+            f"{source.name}: {plural(source.dim, 'feature')}, but the model has "
+            f"{len(halfspace.normal)}; predict on data with the features the model was fitted on"
+        )
+    if not np.isfinite([*halfspace.normal, halfspace.offset]).all() or not any(halfspace.normal):
+        raise DataError("model: its halfspace must be finite and not all 0; fit again")
+    column = Column(ARRAY, (source.n_rows,), source.blocks[0].n_rows, "int8", 0, ("row",))
+    target.create((column,), {"fingerprint": source.fingerprint}, overwrite=overwrite)
+
+
+def write_predictions(target: Target, source: Source, halfspace: Halfspace, rows: RowRange) -> int:
+    """Predict and write one block; returns how many rows are predicted +1."""
+    predicted = halfspace.plane.signs(source.read(rows).X)
+    target.write(ARRAY, rows, predicted)
+    return int(np.count_nonzero(predicted > 0))
+
+
+def finish_predictions(
+    target: Target, source: Source, n_positive: int, classes: tuple[int | float | str, ...] = ()
+) -> None:
+    """Mark the store as complete; `classes` are what -1 and +1 stand for, if something else."""
+    marks = {"fingerprint": source.fingerprint, "n_positive": n_positive}
+    marks |= {"classes": list(classes)} if classes else {}
+    target.finish((ARRAY,), marks)
+
+
+def write_prediction_table(
+    target: Target, path: Path, source: Source, classes: tuple[int | float | str, ...] = (), keep: Sequence[str] = ()
+) -> None:
+    """Write a finished store as CSV or Parquet: kept columns, then the labels of the data.
+
+    Where rows were left out, a column "row" says which are there.
+    """
+    stored, names = target.array(ARRAY), np.array(classes or (-1, 1))
+    step, numbered = stored.chunks[0], len(source.dropped) > 0
+
+    def columns(start: int, stop: int) -> dict[str, Any]:
+        rows = np.arange(start, stop)
+        found: dict[str, Any] = {"row": source.stored_numbers(rows)} if numbered else {}
+        signs = np.asarray(stored[start:stop])
+        return found | source.kept_columns(rows, keep) | {ARRAY: names[(signs > 0).astype(np.intp)]}
+
+    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, columns(0, 0)) as file:
+        for start in range(0, stored.shape[0], step):
+            file.append(columns(start, min(start + step, stored.shape[0])))
+
+
+_CHUNK_ROWS, _CHUNK_NBYTES = 1 << 18, 64 << 20
+
+
+def chunks_for(source: Source) -> tuple[RowRange, ...]:
+    """Return the chunks of a store for rows: 64 MiB at most, read and written by one task each."""
+    row_nbytes = source.dim * np.dtype(source.working_dtype).itemsize
+    rows = max(1, min(_CHUNK_ROWS, _CHUNK_NBYTES // row_nbytes, source.n_rows))
+    return RowRange(0, source.n_rows).split(rows)
+
+
+def create_converted(target: Target, source: Source, *, overwrite: bool) -> None:
+    """Make an empty, unfinished store for the rows."""
+    step = chunks_for(source)[0].n_rows
+    shape, dtype = (source.n_rows, source.dim), str(source.working_dtype)
+    columns = (
+        Column("X", shape, step, dtype, math.nan, ("row", "feature")),
+        Column("y", (source.n_rows,), step, "int8", 0, ("row",)),
+    )
+    target.create(columns, {}, overwrite=overwrite)
+
+
+def write_converted(target: Target, source: Source, rows: RowRange) -> int:
+    """Encode and write one chunk; returns how many labels are +1."""
+    block = source.read(rows)
+    target.write("X", rows, block.X)
+    target.write("y", rows, block.y)
+    return int(np.count_nonzero(block.y > 0))
+
+
+def finish_converted(target: Target, source: Source) -> None:
+    """Mark the store as complete, with the encoding, the classes and the names of features."""
+    marks = {"encoding": to_json(source.encoding), "classes": list(source.schema.label_values), "source": source.name}
+    target.finish(("X", "y"), marks)
+    with storage_errors(f"{target.name}: cannot name the features", target):
+        group = zarr.open_group(target.url, mode="r+", storage_options=target.options)
+        group.attrs[ATTRIBUTE] = list(source.feature_names)

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import KeptRows
+from streamhalf.data.arrays import KeptRows, stored_numbers
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
-from streamhalf.data.gaps import stored_numbers
 from streamhalf.data.schema import (
     BITS,
     SIGNS,
@@ -112,6 +111,11 @@ class Source:
     def dim(self) -> int:
         """How many features a row has."""
         return self.schema.dim
+
+    @property
+    def is_labelled(self) -> bool:
+        """True if labels are read with the rows."""
+        return not any(one.code is NoticeCode.LABELS_ABSENT for one in self.notices)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

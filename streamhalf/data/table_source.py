@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, Layout, WithoutRows
 from streamhalf.data.block import Reader, RowRanges
-from streamhalf.data.encoding import Survey, encode, gaps_of, make_encoding, plain_text, refuse_large, survey
-from streamhalf.data.gaps import Layout, WithoutRows
+from streamhalf.data.clients import holding_client
+from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
 from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
-from streamhalf.data.source import Source, align_blocks, build_source, gathered, nearest_names
+from streamhalf.data.source import Source, align_blocks, build_source, gathered, gathered_chunks, nearest_names
+from streamhalf.data.survey import Survey, gaps_of, plain_text, survey
 from streamhalf.data.tables import CsvTable, DaskTable, Table, frame_to_arrow, to_table
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import plural
@@ -58,7 +59,7 @@ class LabelColumn:
 
     def signs(self, cells: pa.ChunkedArray) -> NDArray[np.int8]:
         """Return -1 and +1; 0 where there is no label, or another."""
-        missing = gaps_of(cells)
+        missing = gaps_of(cells, marks=False)
         plain = plain_text(cells)
         positive = _equals(plain, self.high)
         negative = ~positive if self.rest else _equals(plain, self.low)
@@ -70,9 +71,10 @@ class LabelColumn:
 def _equals(cells: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     if pa.types.is_null(cells.type):
         return np.zeros(len(cells), np.bool_)
-    wanted = pa.scalar(value)
+    if not cells.null_count and pa.types.is_integer(cells.type) and isinstance(value, int):
+        return np.asarray(cells.to_numpy() == value)  # several times faster than Arrow
     try:
-        found = pc.equal(cells, wanted)
+        found = pc.equal(cells, pa.scalar(value))
     except pa.ArrowException:
         found = pc.equal(cells.cast(pa.string()), str(value))
     return np.asarray(pc.fill_null(found, False).to_numpy())
@@ -130,12 +132,11 @@ class TableReader(Reader):
 
     def _taken(self, piece: int, rows: RowRanges, columns: list[str]) -> pa.Table:
         """Return rows of one piece."""
-        first, n_rows = int(self.starts[piece]), int(np.diff(self.starts)[piece])
-        found = self.table.read(piece, columns)
-        if found.num_rows != n_rows and columns:
+        first, n_rows = int(self.starts[piece]), int(self.starts[piece + 1] - self.starts[piece])
+        wanted = rows.span.stop - first
+        found = self.table.read(piece, columns, wanted)
+        if found.num_rows < wanted or (wanted == n_rows and found.num_rows > n_rows):
             raise DataError(f"{self.table.name}: the rows changed after they were opened")
-        if rows.n_rows == n_rows:
-            return found
         if len(rows) == 1:
             return found.slice(rows.span.start - first, rows.n_rows)
         return found.take(rows.numbers() - first)
@@ -170,43 +171,47 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
     """Open a table: settle columns, labels and encoding in one pass over its rows."""
     label = options.label if labelled else None
     columns = _choose(table, options, label)
+    readable = [name for name in columns if name not in table.faults]
     where = options.missing == "drop"
-    found = survey(table, columns, label, where=where, n_threads=_threads())
-    if isinstance(table, CsvTable) and (settled := table.settled(_mixed_columns(found))):
+    found = survey(table, readable, label, where=where, n_threads=_threads())
+    mixed = [name for name, counts in found.counts.items() if len(counts.kinds) > 1]
+    if isinstance(table, CsvTable) and (settled := table.settled(mixed)):
         table = settled
-        found = survey(table, columns, label, where=where, n_threads=_threads())
+        found = survey(table, readable, label, where=where, n_threads=_threads())
     if found.n_rows == 0:
         raise DataError(f"{table.name}: no rows, only names of columns; give a file with rows")
-    coded, notices = (None, ()) if label is None else _settle_labels(table, found, label, options)
-    encoding = options.encoding or _encoding(table, found, columns, options)
-    refuse_large(table, found, encoding)
+    faults: list[str] = []
+    coded, notices = (None, ()) if label is None else _settle_labels(found, label, options, faults)
+    if label is not None and not where and (gaps := found.counts[label].gaps):
+        faults.append(
+            f"no label in {plural(gaps, 'row')} of {found.n_rows:,}, column {label!r}; leave these rows out "
+            "(missing='drop', --missing drop)"
+        )
+    faults += [f"column {name!r} {table.faults[name]}" for name in columns if name in table.faults]
+    encoding = options.encoding or _encoding(table, found, readable, options, faults)
+    refuse(table.name, faults + (large_faults(found, encoding) if encoding else []))
+    assert encoding is not None
     dropped = np.empty(0, np.int64)
     if where:
         used = [*encoding.used, *([label] if label is not None else [])]
         dropped = found.gap_rows([name for name in used if name in found.counts])
         if len(dropped) == found.n_rows:
             raise DataError(f"{table.name}: every row has gaps; use missing='fill' (--missing)")
-    elif label is not None and (gaps := found.counts[label].gaps):
-        raise DataError(
-            f"{table.name}: no label in {plural(gaps, 'row')} of {found.n_rows:,}, column "
-            f"{label!r}; leave these rows out (missing='drop', --missing drop)"
-        )
     starts = np.concatenate([[0], np.cumsum(found.sizes)]).astype(np.int64)
-    reader = TableReader(table, encoding, coded, starts)
-    source = _build(reader, options, dropped)
-    said: tuple[Notice, ...] = (*source.notices, *notices)
+    source = _build(TableReader(table, encoding, coded, starts), options, dropped)
+    said = [*source.notices, *notices]
     if len(dropped):
-        said = (*said, Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows))
-    if options.encoding is None and (told := _told(encoding, found, table)) is not None:
-        said = (*said, told)
+        said.append(Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows))
+    if options.encoding is None and (told := _told(encoding)) is not None:
+        said.append(told)
     if isinstance(table, CsvTable) and isinstance(source.reader, TableReader | WithoutRows):
-        said = (*said, Notice.of(NoticeCode.SLOW_TABLE, size=sum(one.stop - one.start for one in table.blocks)))
-    classes = () if coded is None else _classes(coded)
-    source = replace(source, notices=said, encoding=encoding, dropped=dropped, own=TableColumns(table, starts))
-    return source.named(_names_of(encoding), classes)
+        said.append(Notice.of(NoticeCode.SLOW_TABLE, size=table.nbytes))
+    own = TableColumns(table, starts)
+    source = replace(source, notices=tuple(said), encoding=encoding, dropped=dropped, own=own)
+    return source.named(_names_of(encoding), () if coded is None else _classes(coded))
 
 
-def _told(encoding: EncodingRecord, found: Survey, table: Table) -> Notice | None:
+def _told(encoding: EncodingRecord) -> Notice | None:
     """Return the notice of an encoding; None where columns of numbers stay as they are."""
     used = [one for one in encoding.columns if one.features]
     gone = tuple(one.name for one in encoding.columns if not one.features)
@@ -231,9 +236,6 @@ def _threads() -> int:
 def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]:
     """Return the columns that features are made of; one error for all names that are wrong."""
     own = list(table.columns)
-    if len(set(own)) < len(own):
-        twice = next(name for name in own if own.count(name) > 1)
-        raise DataError(f"{table.name}: two columns are called {twice!r}; give each a name of its own")
     if label is not None and label not in own:
         raise DataError(
             f"{table.name}: no column named {label!r}; {nearest_names(label, own)}; name the "
@@ -246,21 +248,19 @@ def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]
     if options.named and set(own) & set(options.named):
         _require(options.named, own)
         return list(options.named)
+    faults = []
     for field_, names in (("columns", options.columns), ("drop", options.drop)):
         if unknown := [name for name in names if name not in own]:
-            raise UsageError(
-                f"{field_}: {', '.join(map(repr, unknown))} not among the columns; {nearest_names(unknown[0], own)}"
-            )
-    if label is not None and label in options.columns:
-        raise UsageError(f"columns: {label!r} is the label; leave it out of the columns")
-    if label is not None and label in options.drop:
-        raise UsageError(f"drop: {label!r} is the label; leave it out of drop")
+            hint = nearest_names(unknown[0], own)
+            faults.append(f"{field_}: {', '.join(map(repr, unknown))} not among the columns; {hint}")
+        if label is not None and label in names:
+            faults.append(f"{field_}: {label!r} is the label; leave it out of {field_}")
+    if faults:
+        raise UsageError("; ".join(faults))
     asked = options.columns or tuple(own)
     kept = [name for name in asked if name != options.label and name not in options.drop]
-    if faults := [f"column {name!r} {table.faults[name]}" for name in kept if name in table.faults]:
-        raise DataError(f"{table.name}: {'; '.join(faults[:_MOST_NAMED])} (leave columns out with drop=, --drop)")
     if label is not None and label in table.faults:
-        raise DataError(f"{table.name}: column {label!r} {table.faults[label]}")
+        refuse(table.name, [f"column {name!r} {table.faults[name]}" for name in (label, *kept) if name in table.faults])
     if not kept:
         raise DataError(f"{table.name}: no column is left for features beside the label; give a table with more")
     return kept
@@ -274,43 +274,34 @@ def _require(wanted: Sequence[str], own: Sequence[str]) -> None:
         )
 
 
-def _mixed_columns(found: Survey) -> list[str]:
-    """Return the columns that are text in one piece and something else in another."""
-    from streamhalf.data.encoding import kind_of
-
-    mixed = []
-    for name, counts in found.counts.items():
-        kinds = {kind_of(one) for one in counts.types} - {"empty"}
-        if len(kinds) > 1:
-            mixed.append(name)
-    return mixed
-
-
-def _encoding(table: Table, found: Survey, columns: Sequence[str], options: TableOptions) -> EncodingRecord:
+def _encoding(
+    table: Table, found: Survey, columns: Sequence[str], options: TableOptions, faults: list[str]
+) -> EncodingRecord | None:
     """Return the encoding of the columns; gaps are refused by name where that is asked for."""
     automatic = options.encode == "auto" and not options.named
     missing = options.missing
     if missing == "auto":
         missing = "fill" if automatic else "refuse"
-    if missing == "refuse":
-        gaps = [(name, found.counts[name].gaps) for name in columns if found.counts[name].gaps]
-        if gaps:
-            shown = ", ".join(f"{name!r} {n:,}" for name, n in gaps[:_MOST_NAMED])
-            raise DataError(
-                f"{table.name}: gaps in {plural(len(gaps), 'column')} ({shown}) of "
-                f"{found.n_rows:,} rows; leave these rows out (missing='drop', --missing drop) or "
-                "fill the gaps with medians (missing='fill')"
-            )
-    return make_encoding(table, found, columns, automatic=automatic, fill=missing == "fill")
+    gaps = [(name, found.counts[name].gaps) for name in columns if found.counts[name].gaps]
+    if missing == "refuse" and gaps:
+        shown = ", ".join(f"{name!r} {n:,}" for name, n in gaps[:_MOST_NAMED])
+        faults.append(
+            f"gaps in {plural(len(gaps), 'column')} ({shown}) of {found.n_rows:,} rows; leave these rows out "
+            "(missing='drop', --missing drop) or fill the gaps with medians (missing='fill')"
+        )
+    fill = missing == "fill"
+    return make_encoding(table, found, columns, automatic=automatic, fill=fill, named=options.columns, faults=faults)
 
 
 def _settle_labels(
-    table: Table, found: Survey, label: str, options: TableOptions
-) -> tuple[LabelColumn, tuple[Notice, ...]]:
-    """Return the classes of the labels, and what is to be said of them."""
+    found: Survey, label: str, options: TableOptions, faults: list[str]
+) -> tuple[LabelColumn | None, tuple[Notice, ...]]:
+    """Return the classes of the labels, and what is to be said of them; what is wrong goes to `faults`."""
     values = list(found.labels)
     if not values:
-        raise DataError(f"{table.name}: column {label!r} holds no label; name another: label=...")
+        faults.append(f"column {label!r} holds no label; name another: label=...")
+        return None, ()
+    low: Any
     if options.positive is not None:
         high = next((one for one in values if str(one) == options.positive), None)
         if high is None:
@@ -318,44 +309,35 @@ def _settle_labels(
                 f"positive: {options.positive!r} is no value of {label!r}; "
                 f"{nearest_names(options.positive, map(str, values[:50]))}"
             )
-        others = [one for one in values if one != high]
-        if not others:
-            raise DataError(f"{label}: only one label, {high}, was found; two classes are needed")
-        low: Any = others[0] if len(others) == 1 else f"not {high}"
-        coded = LabelColumn(label, low, high, rest=len(others) > 1)
-        return coded, (Notice.of(NoticeCode.LABELS_READ, array=label, low=str(low), high=str(high)),)
-    if len(values) > 2:
-        shown = ", ".join(f"{value} ({n:,} rows)" for value, n in _most(found.labels)[:6])
+        if len(values) > 2:
+            low = f"not {high}"
+            coded = LabelColumn(label, low, high, rest=True)
+            return coded, (Notice.of(NoticeCode.LABELS_READ, array=label, low=low, high=str(high)),)
+        values.sort(key=lambda one: one == high)
+    elif len(values) > 2:
+        shown = ", ".join(
+            f"{value} ({n:,} rows)" for value, n in sorted(found.labels.items(), key=lambda one: -one[1])[:6]
+        )
         more = ", ..." if len(values) > 6 else ""
         several = f"more than {len(values) - 1:,}" if len(values) > 1000 else f"{len(values):,}"
-        raise DataError(
+        faults.append(
             f"{label}: {several} classes found: {shown}{more}; expected two: name the one to tell "
             "from the rest (positive=..., --positive VALUE)"
         )
-    coding = find_coding(label, np.array(values))
-    if coding is None:
-        coding = SIGNS
-        if not all(isinstance(one, int | float) for one in values):
-            raise DataError(f"{label}: only one label, {values[0]}, was found; two classes are needed")
-    if coding == BITS:
-        return LabelColumn(label, *_typed(coding, values)), (Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),)
-    said = (
-        ()
-        if coding == SIGNS
-        else (Notice.of(NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high)),)
-    )
-    return LabelColumn(label, *_typed(coding, values)), said
-
-
-def _typed(coding: LabelCoding, values: list[Any]) -> tuple[Any, Any]:
-    """Return the values of a coding as the column has them."""
+        return None, ()
+    words = not all(isinstance(one, int | float) for one in values)
+    if len(values) == 1 and (words or options.positive is not None):
+        faults.append(f"{label}: only one label, {values[0]}, was found; two classes are needed")
+        return None, ()
+    coding = LabelCoding(*values) if options.positive is not None else find_coding(label, np.array(values)) or SIGNS
+    low, high = coding.values
     if any(isinstance(value, bool) for value in values):
-        return bool(coding.low), bool(coding.high)
-    return coding.low, coding.high
-
-
-def _most(labels: dict[Any, int]) -> list[tuple[Any, int]]:
-    return sorted(labels.items(), key=lambda one: -one[1])
+        low, high = bool(low), bool(high)
+    coded = LabelColumn(label, low, high)
+    if coding == BITS:
+        return coded, (Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),)
+    said = Notice.of(NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high))
+    return coded, () if coding == SIGNS else (said,)
 
 
 def _names_of(encoding: EncodingRecord) -> tuple[str, ...]:
@@ -370,29 +352,17 @@ def _classes(coded: LabelColumn) -> tuple[Any, ...]:
 
 def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64]) -> Source:
     """Return a source of the rows: in memory where they are few, else read piece by piece."""
-    label = reader.label
-    names = ("X", label.name if label is not None else options.label)
-    features = reader.features
-    if isinstance(reader.table, DaskTable):
-        lazy = lazy_reader(reader, reader.table, dropped)
-        stops = np.cumsum(lazy.features.chunks[0])
-        blocks = RowRanges(np.stack([stops - lazy.features.chunks[0], stops], axis=1))
-        rows = max(lazy.features.chunks[0])
-        return build_source(
-            reader.table.name,
-            lazy,
-            blocks,
-            names=names,
-            chunk_rows=(rows, rows),
-            labelled=label is not None,
-            columns=_names_of(reader.encoding),
-        )
-    row_nbytes = features.shape[1] * features.dtype.itemsize
-    n_rows = features.shape[0]
+    label, table = reader.label, reader.table
+    n_rows, dim = reader.features.shape
+    row_nbytes = dim * reader.features.dtype.itemsize
     found: Reader
-    if n_rows * row_nbytes <= _KEPT_NBYTES:
-        every = RowRanges.evenly(n_rows, n_rows)
-        X, y = reader.read(every)
+    if isinstance(table, DaskTable):
+        found = _lazy_reader(reader, table, dropped)
+        sizes = np.array(found.features.chunks[0])
+        chunk = int(sizes.max())
+        blocks = RowRanges(np.stack([np.cumsum(sizes) - sizes, np.cumsum(sizes)], axis=1))
+    elif n_rows * row_nbytes <= _KEPT_NBYTES:
+        X, y = reader.read(RowRanges.evenly(n_rows, n_rows))
         if len(dropped):
             X, y = np.delete(X, dropped, axis=0), np.delete(y, dropped)
         found, chunk = ArrayReader(X, y), 1024
@@ -404,69 +374,52 @@ def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64
             found = WithoutRows(reader, dropped)
             blocks = found.blocks(blocks)
     return build_source(
-        reader.table.name,
+        table.name,
         found,
         blocks,
-        names=names,
+        names=("X", label.name if label is not None else options.label),
         chunk_rows=(chunk, chunk),
         labelled=label is not None,
         columns=_names_of(reader.encoding),
     )
 
 
-def lazy_reader(reader: TableReader, table: DaskTable, dropped: NDArray[np.int64]) -> DaskReader:
+def _lazy_reader(reader: TableReader, table: DaskTable, dropped: NDArray[np.int64]) -> DaskReader:
     """Return the partitions of a Dask DataFrame as lazy arrays of known lengths."""
     import dask.array as da
     from dask.delayed import delayed
 
-    from streamhalf.data.clients import holding_client
-
     encoding, label = reader.encoding, reader.label
-    sizes = np.diff(reader.starts) - np.diff(np.searchsorted(dropped, reader.starts))
-    drops = (
-        [
-            dropped[(dropped >= a) & (dropped < b)] - a
-            for a, b in zip(reader.starts[:-1].tolist(), reader.starts[1:].tolist(), strict=True)
-        ]
-        if len(dropped)
-        else [np.empty(0, np.int64)] * len(sizes)
-    )
+    edges = np.searchsorted(dropped, reader.starts)
+    drops = [dropped[a:b] - start for a, b, start in zip(edges[:-1], edges[1:], reader.starts, strict=False)]
+    sizes = (np.diff(reader.starts) - np.diff(edges)).tolist()
+
+    def lazy(work: Any, columns: Sequence[str], given: Any, tail: tuple[int, ...], dtype: Any) -> Any:
+        parts = table.select(columns).to_delayed()
+        work = delayed(work, pure=False)
+        return da.concatenate(
+            [
+                da.from_delayed(work(part, given, gone), (n, *tail), np.dtype(dtype))
+                for part, n, gone in zip(parts, sizes, drops, strict=True)
+            ]
+        )
+
     dim = len(encoding.features)
-    work = delayed(_encode_partition, pure=False)
-    parts = table.select(encoding.used).to_delayed()
-    X = da.concatenate(
-        [
-            da.from_delayed(work(part, encoding, gone), (int(n), dim), np.dtype(encoding.dtype))
-            for part, n, gone in zip(parts, sizes, drops, strict=True)
-        ]
-    )
+    X = lazy(_encode_partition, encoding.used, encoding, (dim,), encoding.dtype)
     if label is None:
         y = da.ones(X.shape[0], chunks=(X.chunks[0],), dtype=np.int8)
     else:
-        signs = delayed(_sign_partition, pure=False)
-        ys = table.select([label.name]).to_delayed()
-        y = da.concatenate(
-            [
-                da.from_delayed(signs(part, label, gone), (int(n),), np.dtype(np.int8))
-                for part, n, gone in zip(ys, sizes, drops, strict=True)
-            ]
-        )
-    client = holding_client(table.frame)
-    from streamhalf.data.source import gathered_chunks
-
+        y = lazy(_sign_partition, [label.name], label, (), np.int8)
     rows = gathered_chunks(X.chunks[0], dim * X.dtype.itemsize)
-    found = DaskReader.align(X.rechunk({0: rows}), y)
-    return replace(found, client=client)
+    return replace(DaskReader.align(X.rechunk({0: rows}), y), client=holding_client(table.frame))
 
 
 def _encode_partition(frame: Any, encoding: EncodingRecord, dropped: NDArray[np.int64]) -> NDArray[Any]:
-    X = encode(encoding, frame_to_arrow(frame))
-    return np.delete(X, dropped, axis=0) if len(dropped) else X
+    return np.delete(encode(encoding, frame_to_arrow(frame)), dropped, axis=0)
 
 
 def _sign_partition(frame: Any, label: LabelColumn, dropped: NDArray[np.int64]) -> NDArray[np.int8]:
-    y = label.signs(frame_to_arrow(frame).column(0))
-    return np.delete(y, dropped) if len(dropped) else y
+    return np.delete(label.signs(frame_to_arrow(frame).column(0)), dropped)
 
 
 def map_frame(
@@ -488,7 +441,7 @@ def map_frame(
         encoding = plain_encoding(named if set(named) & set(own) else own)
     _require(encoding.used, own)
     if table is None:
-        chosen = DaskTable("DataFrame", frame).select(encoding.used)
+        chosen = DaskTable.of("DataFrame", frame).select(encoding.used)
         meta = chosen._meta.iloc[:, 0].astype(object).astype(dtype).rename("prediction")
         return chosen.map_partitions(_map_partition, function, encoding, dtype, meta=meta)
     if faults := [name for name in encoding.used if name in table.faults]:

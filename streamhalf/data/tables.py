@@ -6,498 +6,97 @@ of CSV lines, a partition of a Dask DataFrame, or rows in memory.
 
 from __future__ import annotations
 
-import glob
+import codecs
+import csv
+import gzip
 import io
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from itertools import chain, pairwise
+from typing import Any
+from urllib.parse import unquote
 
+import fsspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from streamhalf.data.clients import compute_on, here, holding_client
 from streamhalf.data.kinds import TABLE_SUFFIXES, is_dask_frame, is_pandas
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import DataError, ListingError, UsageError
 from streamhalf.redact import denial, one_line, plural, printable, public_name, without_secrets
 
 _CSV_NBYTES = 16 << 20
 """Bytes of a block of CSV lines."""
 
-_SLICE_ROWS = 1 << 18
-_NULLS = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
-_SEPARATORS = ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"))
+_SLICE_ROWS, _BATCH_ROWS = 1 << 18, 1 << 13
+_MOST_LINE, _MOST_PACKED = 1 << 20, 256 << 20
+
+GAPS = ("", "-", "--", ".", "?", "NA", "N/A", "n/a", "na", "n.a.", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>")
+"""Texts that stand for a value that is missing."""
+
+_NULLS = [one for one in GAPS if one not in ("-", "--", ".")]
+"""Those that are so in any column; labels may be + and -."""
 
 
-class Table(Protocol):
-    """Columns by name in pieces of rows; picklable."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Table:
+    """Columns by name in pieces of rows; picklable.
 
-    @property
-    def name(self) -> str:
-        """Return the path, URL or kind."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns."""
-        ...
-
-    @property
-    def faults(self) -> Mapping[str, str]:
-        """Return why columns cannot be read, by column."""
-        ...
-
-    @property
-    def n_pieces(self) -> int:
-        """Return the number of pieces."""
-        ...
-
-    @property
-    def n_rows(self) -> int:
-        """Return the number of rows, an estimate where they must be read to be counted."""
-        ...
-
-    def read(self, piece: int, columns: Sequence[str]) -> pa.Table:
-        """Return these columns of a piece."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrowTable:
-    """A table in memory."""
+    `n_rows` is an estimate, or 0, where rows must be read to be counted; `faults` say by column why
+    one cannot be read.
+    """
 
     name: str
+    columns: tuple[str, ...]
+    n_pieces: int
+    n_rows: int = 0
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
+        """Return these columns of a piece, of its `first` rows at least."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ArrowTable(Table):
+    """A table in memory, in slices of its rows."""
+
     table: pa.Table
-    faults: Mapping[str, str] = field(default_factory=dict)
-    rows_per_piece: int = _SLICE_ROWS
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns."""
-        return (*self.table.column_names, *self.faults)
+    @classmethod
+    def of(cls, name: str, table: pa.Table, faults: Mapping[str, str] | None = None) -> ArrowTable:
+        """Return the table of Arrow's."""
+        n_pieces = max(1, -(-table.num_rows // _SLICE_ROWS))
+        columns = (*table.column_names, *(faults or {}))
+        _refuse_duplicates(name, columns)
+        return cls(
+            name=name, columns=columns, n_pieces=n_pieces, n_rows=table.num_rows, faults=faults or {}, table=table
+        )
 
-    @property
-    def n_pieces(self) -> int:
-        """Return the number of slices."""
-        return max(1, -(-int(self.table.num_rows) // self.rows_per_piece))
-
-    @property
-    def n_rows(self) -> int:
-        """Return the number of rows."""
-        return int(self.table.num_rows)
-
-    def read(self, piece: int, columns: Sequence[str]) -> pa.Table:
+    def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
         """Return a slice of the columns."""
-        rows = self.table.select(list(columns))
-        return rows.slice(piece * self.rows_per_piece, self.rows_per_piece)
+        return self.table.select(list(columns)).slice(piece * _SLICE_ROWS, _SLICE_ROWS)
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Where the files of a table are: on this machine, or on a storage that fsspec knows."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DaskTable(Table):
+    """Partitions of a Dask DataFrame."""
 
-    name: str
-    protocol: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, url: str, options: Mapping[str, Any] | None) -> Files:
-        """Return the storage of a path or URL."""
-        protocol, mark, _ = url.partition("://")
-        if not mark or protocol in ("file", "local"):
-            return cls(public_name(url))
-        return cls(public_name(url), protocol, dict(options or {}))
-
-    @property
-    def system(self) -> Any:
-        """Return the fsspec filesystem, None for this machine."""
-        if not self.protocol:
-            return None
-        try:
-            import fsspec
-        except ImportError as error:
-            raise UsageError(
-                f"{self.name}: a table at a URL needs fsspec; install streamhalf[object-storage]"
-            ) from error
-        return fsspec.filesystem(self.protocol, **self.options)
-
-    def path(self, url: str) -> str:
-        """Return a path as the storage takes it; absolute, for workers live in other folders."""
-        if self.protocol:
-            return str(self.system._strip_protocol(url))
-        return os.path.abspath(url.removeprefix("file://").removeprefix("local://"))
-
-    def expand(self, path: str) -> list[str]:
-        """Return the files of a folder or a glob in the order of their names; [] if there are none.
-
-        Names that begin with a dot or an underscore are left out.
-        """
-        system = self.system
-        if _is_glob(path):
-            found = glob.glob(path, recursive=True) if system is None else system.glob(path)
-            inner = [one for path in sorted(map(str, found)) for one in self._within(path)]
-        else:
-            inner = self._within(path)
-        shown = [one for one in inner if not os.path.basename(one).startswith((".", "_"))]
-        return [one for one in shown if one.lower().endswith(TABLE_SUFFIXES)]
-
-    def _within(self, path: str) -> list[str]:
-        system = self.system
-        if system is not None:
-            return sorted(system.find(path)) if system.isdir(path) else [path] * system.exists(path)
-        if not os.path.isdir(path):
-            return [path] * os.path.exists(path)
-        names = (os.path.join(at, file) for at, _, files in os.walk(path) for file in files)
-        return sorted(names)
-
-    def size(self, path: str) -> int:
-        """Return the bytes of a file."""
-        return int(self.system.size(path) if self.protocol else os.path.getsize(path))
-
-    def open(self, path: str) -> Any:
-        """Open a file for reading."""
-        return self.system.open(path, "rb") if self.protocol else open(path, "rb")
-
-    def error(self, error: Exception, what: str = "not a readable table") -> Exception:
-        """Return the error to raise for a failure of the storage or the format."""
-        if isinstance(error, DataError | UsageError):
-            return error
-        if denied := denial(error, f"{self.protocol}://" if self.protocol else "", self.options):
-            return DataError(f"{self.name}: {denied}")
-        if isinstance(error, FileNotFoundError):
-            return DataError(
-                f"{self.name}: {here()} does not see {without_secrets(one_line(error), self.name)};"
-                " use a shared file system or a URL"
-            )
-        return DataError(f"{self.name}: {what}: {without_secrets(one_line(error), self.name)}")
-
-
-@dataclass(frozen=True, slots=True)
-class _RowGroup:
-    path: str
-    number: int
-    n_rows: int
-    keys: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ParquetTable:
-    """Row groups of Parquet files; values of hive partitions are columns."""
-
-    files: Files
-    groups: tuple[_RowGroup, ...]
-    columns: tuple[str, ...]
-    faults: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, files: Files, paths: Sequence[str], root: str) -> ParquetTable:
-        """Read the footers of the files."""
-        groups: list[_RowGroup] = []
-        columns: dict[str, None] = {}
-        for path in paths:
-            keys = _partition_keys(path, root)
-            try:
-                metadata = _parquet_file(files, path).metadata
-            except Exception as error:
-                raise files.error(error) from error
-            names = [str(name) for name in metadata.schema.to_arrow_schema().names]
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise DataError(f"{files.name}: {_duplicate(twice)}")
-            if columns and not columns.keys() >= set(names) | {key for key, _ in keys}:
-                new = next(name for name in names if name not in columns)
-                raise DataError(
-                    f"{files.name}: {os.path.basename(path)} has a column {new!r} that files "
-                    "before it lack; give files with the same columns"
-                )
-            columns |= dict.fromkeys([*names, *(key for key, _ in keys)])
-            for number in range(metadata.num_row_groups):
-                n_rows = metadata.row_group(number).num_rows
-                if n_rows:
-                    groups.append(_RowGroup(path, number, n_rows, keys))
-        return cls(files, tuple(groups), tuple(columns))
-
-    @property
-    def name(self) -> str:
-        """Return the path or URL."""
-        return self.files.name
-
-    @property
-    def n_pieces(self) -> int:
-        """Return the number of row groups."""
-        return len(self.groups)
-
-    @property
-    def n_rows(self) -> int:
-        """Return the number of rows."""
-        return sum(group.n_rows for group in self.groups)
-
-    def read(self, piece: int, columns: Sequence[str]) -> pa.Table:
-        """Read columns of a row group."""
-        group = self.groups[piece]
-        keys = dict(group.keys)
-        try:
-            stored = [name for name in columns if name not in keys]
-            file = _parquet_file(self.files, group.path)
-            found = file.read_row_group(group.number, columns=stored, use_threads=False)
-            if found.num_rows != group.n_rows and stored:
-                raise ValueError(f"{group.path} changed after it was opened")
-            for name in columns:
-                if name in keys:
-                    found = found.append_column(name, pa.repeat(pa.scalar(keys[name]), group.n_rows))
-            return found.select(list(columns))
-        except Exception as error:
-            what = f"cannot read row group {group.number} of {os.path.basename(group.path)}"
-            raise self.files.error(error, what) from error
-
-
-def _parquet_file(files: Files, path: str) -> pq.ParquetFile:
-    if not files.protocol:
-        return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-    return pq.ParquetFile(files.open(path), pre_buffer=True)
-
-
-def _partition_keys(path: str, root: str) -> tuple[tuple[str, Any], ...]:
-    """Return the keys of hive partitions in a path below the root: a=1/b=x."""
-    inner = os.path.dirname(path.removeprefix(root)).split("/")
-    pairs = (part.partition("=") for part in inner if "=" in part)
-    return tuple((key, _partition_value(value)) for key, _, value in pairs)
-
-
-def _partition_value(text: str) -> Any:
-    if text == "__HIVE_DEFAULT_PARTITION__":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        from urllib.parse import unquote
-
-        return unquote(text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """A block of whole lines of a CSV file."""
-
-    path: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CsvTable:
-    """Blocks of lines of CSV files with the same header; `kinds` are types that are settled."""
-
-    files: Files
-    blocks: tuple[_Lines, ...]
-    columns: tuple[str, ...]
-    n_rows: int
-    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
-    faults: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, files: Files, paths: Sequence[str], root: str) -> CsvTable:
-        """Read the headers, and cut the files at ends of lines."""
-        blocks: list[_Lines] = []
-        header: tuple[str, ...] = ()
-        try:
-            for path in paths:
-                with files.open(path) as file:
-                    names, start = _read_header(files, file)
-                    if header and names != header:
-                        raise DataError(
-                            f"{files.name}: {os.path.basename(path)} has other columns than the "
-                            "files before it; give files with the same header"
-                        )
-                    header = names
-                    blocks += _cut_lines(file, path, start, files.size(path))
-        except Exception as error:
-            raise files.error(error) from error
-        table = cls(files, tuple(blocks), header, 0)
-        if not blocks:
-            return table
-        first = table.read(0, header)
-        nbytes = sum(block.stop - block.start for block in blocks)
-        each = (blocks[0].stop - blocks[0].start) / max(1, first.num_rows)
-        return cls(files, tuple(blocks), header, round(nbytes / each))
-
-    @property
-    def name(self) -> str:
-        """Return the path or URL."""
-        return self.files.name
-
-    @property
-    def n_pieces(self) -> int:
-        """Return the number of blocks of lines."""
-        return len(self.blocks)
-
-    def read(self, piece: int, columns: Sequence[str]) -> pa.Table:
-        """Parse columns of a block of lines."""
-        import pyarrow.csv as csv
-
-        lines = self.blocks[piece]
-        if not columns:
-            columns = self.columns[:1]
-        try:
-            with self.files.open(lines.path) as file:
-                file.seek(lines.start)
-                text = file.read(lines.stop - lines.start)
-            return csv.read_csv(
-                io.BytesIO(text),
-                read_options=csv.ReadOptions(
-                    use_threads=False, column_names=list(self.columns), block_size=len(text) + 1
-                ),
-                parse_options=csv.ParseOptions(newlines_in_values=True),
-                convert_options=csv.ConvertOptions(
-                    include_columns=list(columns),
-                    column_types=dict(self.kinds),
-                    null_values=list(_NULLS),
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=True,
-                ),
-            )
-        except UnicodeDecodeError as error:
-            raise DataError(_not_utf8(self.name)) from error
-        except pa.ArrowInvalid as error:
-            if "UTF8" in str(error):
-                raise DataError(_not_utf8(self.name)) from error
-            raise self.files.error(error) from error
-        except Exception as error:
-            raise self.files.error(error) from error
-
-    def settled(self, names: Sequence[str]) -> CsvTable | None:
-        """Return the table with these columns read as text; None if there are none of them."""
-        if not names:
-            return None
-        return replace(self, kinds={**self.kinds, **dict.fromkeys(names, pa.string())})
-
-
-def _not_utf8(name: str) -> str:
-    return (
-        f"{name}: not UTF-8 text; save it as UTF-8, or read it with pandas "
-        "(pandas.read_csv(..., encoding='latin-1')) and give the data frame"
-    )
-
-
-def _read_header(files: Files, file: Any) -> tuple[tuple[str, ...], int]:
-    """Return the names of the columns, and where the rows begin."""
-    import csv
-
-    line = file.readline(1 << 20)
-    try:
-        text = line.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(_not_utf8(files.name)) from error
-    names = tuple(name.strip() for name in next(csv.reader([text.rstrip("\r\n")]), []))
-    if not names:
-        raise DataError(f"{files.name}: no rows and no names of columns; give a file with rows")
-    if len(names) == 1:
-        for mark, called in _SEPARATORS:
-            if mark in names[0]:
-                raise DataError(
-                    f"{files.name}: one column, {printable(names[0])!r}, whose name has {called}; "
-                    "columns must be separated by commas: save it so, or read it with pandas "
-                    f"(pandas.read_csv(..., sep={mark!r})) and give the data frame"
-                )
-    # an index without a name, as pandas and R write it
-    named = tuple(name or f"column {j + 1}" for j, name in enumerate(names))
-    if len(set(named)) < len(named):
-        twice = next(name for name in named if named.count(name) > 1)
-        raise DataError(f"{files.name}: {_duplicate(twice)}")
-    return named, len(line)
-
-
-def open_files(url: str, options: Mapping[str, Any] | None) -> Table | None:
-    """Open the tables at a path, URL, folder or glob; None where there are none."""
-    files = Files.of(url, options)
-    try:
-        path = files.path(url)
-        found = files.expand(path)
-    except Exception as error:
-        raise files.error(error) from error
-    if not found:
-        return None
-    kinds = {one.lower().endswith(".csv") for one in found}
-    if len(kinds) > 1:
-        raise DataError(f"{files.name}: CSV and Parquet files together; keep one kind")
-    opened: Any = CsvTable if kinds.pop() else ParquetTable
-    table: Table = opened.open(files, found, path.split("*")[0])
-    return table
-
-
-def to_table(data: Any, name: str = "DataFrame") -> Table:
-    """Return a frame as a table: pandas, Dask, Polars, or what gives Arrow streams."""
-    if is_dask_frame(data):
-        _refuse_duplicates(name, map(str, data.columns))
-        return DaskTable(name, data)
-    if is_pandas(data):
-        _refuse_duplicates(name, map(str, data.columns))
-        faults: dict[str, str] = {}
-        return ArrowTable(name, frame_to_arrow(data, faults), faults)
-    lazy = not hasattr(data, "__arrow_c_stream__")
-    table = pa.table(data.collect() if lazy else data)
-    _refuse_duplicates(name, table.column_names)
-    return ArrowTable(name, table)
-
-
-def _refuse_duplicates(name: str, columns: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for column in columns:
-        if column in seen:
-            raise DataError(f"{name}: {_duplicate(column)}")
-        seen.add(column)
-
-
-def _duplicate(name: str) -> str:
-    return f"two columns are called {name!r}; give each a name of its own"
-
-
-def _cut_lines(file: Any, path: str, start: int, size: int) -> list[_Lines]:
-    """Cut a file into blocks at line ends that are not within quotes."""
-    blocks = []
-    file.seek(start)
-    held, quotes, at, begun = 0, 0, start, start
-    while piece := file.read(_CSV_NBYTES):
-        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n"))
-        marks = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord('"'))
-        outside = ends[(np.searchsorted(marks, ends) + quotes) % 2 == 0]
-        quotes += len(marks)
-        if len(outside):
-            stop = at + int(outside[-1]) + 1
-            blocks.append(_Lines(path, begun, stop))
-            begun = stop
-        at += len(piece)
-        held += 1
-    if begun < at:
-        blocks.append(_Lines(path, begun, at))
-    return [block for block in blocks if block.stop > block.start]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DaskTable:
-    """Partitions of a Dask DataFrame; `client` holds them where they are persisted."""
-
-    name: str
     frame: Any
-    faults: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns."""
-        return tuple(map(str, self.frame.columns))
+    @classmethod
+    def of(cls, name: str, frame: Any) -> DaskTable:
+        """Return the table of a frame, whose rows are counted when it is surveyed."""
+        columns = tuple(map(str, frame.columns))
+        _refuse_duplicates(name, columns)
+        return cls(name=name, columns=columns, n_pieces=int(frame.npartitions), frame=frame)
 
-    @property
-    def n_pieces(self) -> int:
-        """Return the number of partitions."""
-        return int(self.frame.npartitions)
-
-    @property
-    def n_rows(self) -> int:
-        """Return 0: partitions are counted when they are surveyed."""
-        return 0
-
-    def read(self, piece: int, columns: Sequence[str]) -> pa.Table:
+    def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
         """Compute a partition."""
         chosen = self.select(columns).partitions[piece]
         (found,) = compute_on(holding_client(chosen), chosen)
@@ -509,8 +108,388 @@ class DaskTable:
         return self.frame[[own[name] for name in columns]]
 
 
-def _is_glob(path: str) -> bool:
-    return any(mark in path for mark in "*?[")
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The storage of a table's files, by fsspec's protocol."""
+
+    name: str
+    protocol: str = "file"
+    # a cluster's logs show the arguments of tasks; secrets must not be among them
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, url: str, options: Mapping[str, Any] | None) -> Files:
+        """Return the storage of a path or URL."""
+        protocol, mark, _ = url.partition("://")
+        if not mark or protocol in ("file", "local"):
+            return cls(public_name(url))
+        return cls(public_name(url), protocol, dict(options or {}))
+
+    @property
+    def is_local(self) -> bool:
+        """Return True for this machine's own file system."""
+        return self.protocol == "file"
+
+    @property
+    def system(self) -> Any:
+        """Return the fsspec filesystem."""
+        try:
+            return fsspec.filesystem(self.protocol, **self.options)
+        except ImportError as error:
+            raise UsageError(f"{self.name}: {one_line(error)}; install streamhalf[object-storage]") from error
+
+    def expand(self, url: str) -> tuple[str, list[str]]:
+        """Return the root and the tables of a file, folder or glob in the order of their names.
+
+        Names that begin with a dot or an underscore are left out.
+        """
+        system = self.system
+        path = str(system._strip_protocol(url))
+        globbed = any(mark in path for mark in "*?[")
+        found = [
+            file
+            for one in (sorted(system.glob(path)) if globbed else [path])
+            for file in (sorted(system.find(one)) if system.isdir(one) else [one] * system.exists(one))
+        ]
+        shown = (one for one in found if not os.path.basename(one).startswith((".", "_")))
+        return path.split("*")[0], [one for one in shown if one.lower().endswith(TABLE_SUFFIXES)]
+
+    def open(self, path: str) -> Any:
+        """Open a file for reading."""
+        return open(path, "rb") if self.is_local else self.system.open(path, "rb")
+
+    def error(self, error: Exception, what: str = "not a readable table") -> Exception:
+        """Return the error to raise for a failure of the storage or the format."""
+        if isinstance(error, DataError | UsageError):
+            return error
+        if denied := denial(error, "" if self.is_local else f"{self.protocol}://", self.options):
+            return DataError(f"{self.name}: {denied}")
+        told = without_secrets(one_line(error), self.name)
+        if isinstance(error, FileNotFoundError):
+            return DataError(f"{self.name}: {here()} does not see {told}; use a shared file system or a URL")
+        return DataError(f"{self.name}: {what}: {told}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RowGroup:
+    path: str
+    number: int
+    n_rows: int
+    keys: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ParquetTable(Table):
+    """Row groups of Parquet files with the same columns, and the keys of hive partitions."""
+
+    files: Files
+    groups: tuple[_RowGroup, ...]
+
+    @classmethod
+    def open(cls, files: Files, paths: Sequence[str], root: str) -> ParquetTable:
+        """Read the footers of the files."""
+        groups: list[_RowGroup] = []
+        columns: dict[str, None] = {}
+        keys_of = _partition_keys(paths, root)
+        for path in paths:
+            keys = keys_of[path]
+            try:
+                metadata = _open_parquet(files, path).metadata
+            except Exception as error:
+                raise files.error(error) from error
+            names = [str(name) for name in metadata.schema.to_arrow_schema().names]
+            _refuse_duplicates(files.name, names)
+            own = dict.fromkeys([*names, *(key for key, _ in keys)])
+            if columns and not columns.keys() >= own.keys():
+                new = next(name for name in own if name not in columns)
+                raise DataError(
+                    f"{files.name}: {os.path.basename(path)} has a column {new!r} that files "
+                    "before it lack; give files with the same columns"
+                )
+            columns |= own
+            rows = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+            groups += [_RowGroup(path, number, n_rows, keys) for number, n_rows in enumerate(rows) if n_rows]
+        n_rows = sum(group.n_rows for group in groups)
+        return cls(
+            name=files.name,
+            columns=tuple(columns),
+            n_pieces=len(groups),
+            n_rows=n_rows,
+            files=files,
+            groups=tuple(groups),
+        )
+
+    def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
+        """Read columns of a row group."""
+        group = self.groups[piece]
+        keys = dict(group.keys)
+        stored = [name for name in columns if name not in keys]
+        try:
+            file = _open_parquet(self.files, group.path)
+            if first is None or first >= group.n_rows or not stored:
+                found = file.read_row_group(group.number, columns=stored, use_threads=False)
+            else:  # pages that are not wanted are not decoded
+                batches: list[pa.RecordBatch] = []
+                rest = file.iter_batches(_BATCH_ROWS, [group.number], stored, use_threads=False)
+                while sum(map(len, batches)) < first and (batch := next(rest, None)) is not None:
+                    batches.append(batch)
+                found = pa.Table.from_batches(batches)
+            n_rows = found.num_rows if stored else group.n_rows
+            if n_rows < min(group.n_rows, first or group.n_rows):
+                raise ValueError(f"{group.path} changed after it was opened")
+            for name in keys.keys() & set(columns):
+                found = found.append_column(name, pa.repeat(pa.scalar(keys[name]), n_rows))
+            return found.select(list(columns))
+        except Exception as error:
+            what = f"cannot read row group {group.number} of {os.path.basename(group.path)}"
+            raise self.files.error(error, what) from error
+
+
+_footers: dict[tuple[Any, ...], Any] = {}
+"""Parsed footers of local files by path, size and time: to parse one takes as long as to read a row group."""
+
+_MOST_FOOTERS, _FOOTER_NBYTES = 256, 1 << 20
+
+
+def _open_parquet(files: Files, path: str) -> pq.ParquetFile:
+    if not files.is_local:
+        return pq.ParquetFile(files.open(path), pre_buffer=True)
+    found = os.stat(path)
+    stamp = path, found.st_size, found.st_mtime_ns
+    file = pq.ParquetFile(path, metadata=_footers.get(stamp), memory_map=False, pre_buffer=False)
+    if file.metadata.serialized_size <= _FOOTER_NBYTES:
+        if len(_footers) >= _MOST_FOOTERS:
+            _footers.clear()
+        _footers[stamp] = file.metadata
+    return file
+
+
+def _partition_keys(paths: Sequence[str], root: str) -> dict[str, tuple[tuple[str, Any], ...]]:
+    """Return the keys of hive partitions below the root, a=1/b=x: numbers where all of one are."""
+    inner = {path: os.path.dirname(path.removeprefix(root)).split("/") for path in paths}
+    pairs = {path: [part.partition("=")[::2] for part in parts if "=" in part] for path, parts in inner.items()}
+    texts: dict[str, set[str]] = {}
+    for key, text in chain.from_iterable(pairs.values()):
+        texts.setdefault(key, set()).update({text} - {_NO_KEY})
+    whole = {key for key, values in texts.items() if all(re.fullmatch(r"-?(0|[1-9]\d*)", one) for one in values)}
+
+    def value(key: str, text: str) -> Any:
+        return None if text == _NO_KEY else int(text) if key in whole else unquote(text)
+
+    return {path: tuple((key, value(key, text)) for key, text in one) for path, one in pairs.items()}
+
+
+_NO_KEY = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """A block of whole lines of a CSV file."""
+
+    path: str
+    start: int
+    stop: int
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CsvTable(Table):
+    """Blocks of lines of CSV files with the same header; `kinds` are types that are settled.
+
+    Values are separated by commas, semicolons, tabs or bars; text is UTF-8, or else Windows-1252.
+    """
+
+    files: Files
+    blocks: tuple[_Lines, ...]
+    separator: str = ","
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, files: Files, paths: Sequence[str], root: str) -> CsvTable:
+        """Read the headers, and cut the files at ends of lines."""
+        blocks: list[_Lines] = []
+        header: tuple[str, ...] = ()
+        try:
+            for path in paths:
+                with _open_text(files, path) as file:
+                    names, separator, start = _read_header(files.name, file)
+                    if header and names != header:
+                        raise DataError(
+                            f"{files.name}: {os.path.basename(path)} has other columns than the "
+                            "files before it; give files with the same header"
+                        )
+                    header = names
+                    blocks += _cut_lines(files.name, file, path, start)
+        except Exception as error:
+            raise files.error(error) from error
+        table = cls(
+            name=files.name, columns=header, n_pieces=len(blocks), files=files, blocks=tuple(blocks),
+            separator=separator,
+        )  # fmt: skip
+        if not blocks:
+            return table
+        each = (blocks[0].stop - blocks[0].start) / max(1, table.read(0, header).num_rows)
+        return replace(table, n_rows=round(table.nbytes / each))
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all lines."""
+        return sum(block.stop - block.start for block in self.blocks)
+
+    def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
+        """Parse columns of a block of lines; text comes without spaces around it."""
+        lines = self.blocks[piece]
+        try:
+            with _open_text(self.files, lines.path) as file:
+                file.seek(lines.start)
+                text = file.read(lines.stop - lines.start)
+            found = pyarrow.csv.read_csv(
+                io.BytesIO(text),
+                read_options=pyarrow.csv.ReadOptions(
+                    use_threads=False,
+                    column_names=list(self.columns),
+                    block_size=len(text) + 1,
+                    encoding=lines.encoding,
+                ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    include_columns=list(columns or self.columns[:1]),
+                    column_types=dict(self.kinds),
+                    null_values=_NULLS,
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=True,
+                ),
+            )
+            for i, column in enumerate(found.columns):
+                if pa.types.is_string(column.type):
+                    plain = pc.utf8_trim_whitespace(column)
+                    plain = pc.if_else(pc.is_in(plain, pa.array(_NULLS)), None, plain)
+                    found = found.set_column(i, found.column_names[i], plain)
+            return found
+        except Exception as error:
+            raise self.files.error(error) from error
+
+    def settled(self, names: Sequence[str]) -> CsvTable | None:
+        """Return the table with these columns read as text; None if there are none of them."""
+        if not names:
+            return None
+        return replace(self, kinds={**self.kinds, **dict.fromkeys(names, pa.string())})
+
+
+def _open_text(files: Files, path: str) -> Any:
+    """Open a file of lines, which may be compressed by gzip."""
+    file = files.open(path)
+    if file.read(2) != b"\x1f\x8b":
+        file.seek(0)
+        return file
+    file.close()
+    return files.system.open(path, "rb", compression="gzip")
+
+
+def _read_header(where: str, file: Any) -> tuple[tuple[str, ...], str, int]:
+    """Return the names of the columns, what separates them, and where the rows begin."""
+    line = file.readline(_MOST_LINE)
+    start = len(line)
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{where}: UTF-16 text; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
+    while line and (not line.strip() or line.startswith(b"# ") or line.count(b'"') % 2):
+        more = file.readline(_MOST_LINE)
+        line = (line if line.count(b'"') % 2 else b"") + more
+        start += len(more)
+        if not more:
+            break
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = line.decode("latin-1")
+    text = text.rstrip("\r\n")
+    if "\0" in text:
+        raise DataError(f"{where}: {_BINARY}")
+    bare = re.sub('"[^"]*"', "", text)
+    if "\r" in bare:
+        raise DataError(f"{where}: lines end with carriage returns alone; save it with usual ends of lines")
+    if not text.strip():
+        raise DataError(f"{where}: no rows and no names of columns; give a file with rows")
+    separator = max(",;\t|", key=bare.count)
+    names = [printable(name.strip()) for name in next(csv.reader([text], delimiter=separator, skipinitialspace=True))]
+    # an index without a name, as pandas and R write it
+    named = tuple(name or f"column {j + 1}" for j, name in enumerate(names))
+    _refuse_duplicates(where, named)
+    return named, separator, start
+
+
+_BINARY = "not a text, but binary data; give a CSV or Parquet file"
+
+
+def _cut_lines(where: str, file: Any, path: str, start: int) -> list[_Lines]:
+    """Cut a file into blocks at line ends that are not within quotes."""
+    ends_of, encoding = [start], "utf-8"
+    file.seek(start)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    quotes, at = 0, start
+    while piece := file.read(_CSV_NBYTES):
+        if b"\0" in piece:
+            raise DataError(f"{where}: {_BINARY}")
+        try:
+            decoder.decode(piece)
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+            decoder.reset()
+        if encoding == "cp1252" and piece.translate(None, _NOT_CP1252) != piece:
+            encoding = "latin-1"
+        marks = np.frombuffer(piece, np.uint8)
+        ends, quoted = np.flatnonzero(marks == ord("\n")), np.flatnonzero(marks == ord('"'))
+        outside = ends[(np.searchsorted(quoted, ends) + quotes) % 2 == 0]
+        quotes += len(quoted)
+        if len(outside):
+            ends_of.append(at + int(outside[-1]) + 1)
+        at += len(piece)
+    ends_of.append(at)
+    if isinstance(file, gzip.GzipFile) or getattr(
+        file, "compression", None
+    ):  # which is read from its beginning each time
+        if at > _MOST_PACKED:
+            raise DataError(f"{where}: more than {_MOST_PACKED >> 20} MiB of text in gzip; unpack it (gunzip)")
+        ends_of = [start, at]
+    return [_Lines(path, begin, end, encoding) for begin, end in pairwise(ends_of) if end > begin]
+
+
+_NOT_CP1252 = b"\x81\x8d\x8f\x90\x9d"
+
+
+def open_files(url: str, options: Mapping[str, Any] | None) -> Table | None:
+    """Open the tables at a path, URL, folder or glob; None where there are none."""
+    files = Files.of(url, options)
+    try:
+        root, found = files.expand(url)
+    except Exception as error:
+        told = files.error(error)
+        raise (ListingError(str(told)) if isinstance(told, DataError) else told) from error
+    if not found:
+        return None
+    kinds = {one.lower().endswith((".parquet", ".pq")) for one in found}
+    if len(kinds) > 1:
+        raise DataError(f"{files.name}: CSV and Parquet files together; keep one kind")
+    return (ParquetTable if kinds.pop() else CsvTable).open(files, found, root)
+
+
+def to_table(data: Any, name: str = "DataFrame") -> Table:
+    """Return a frame as a table: pandas, Dask, Polars, or what gives Arrow streams."""
+    if is_dask_frame(data):
+        return DaskTable.of(name, data)
+    if is_pandas(data):
+        _refuse_duplicates(name, map(str, data.columns))
+        faults: dict[str, str] = {}
+        return ArrowTable.of(name, frame_to_arrow(data, faults), faults)
+    lazy = not hasattr(data, "__arrow_c_stream__")
+    return ArrowTable.of(name, pa.table(data.collect() if lazy else data))
+
+
+def _refuse_duplicates(where: str, columns: Iterable[str]) -> None:
+    names = list(columns)
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        said = " and ".join(f"two columns are called {name!r}" for name in twice[:5])
+        raise DataError(f"{where}: {said}; give each a name of its own")
 
 
 def frame_to_arrow(frame: Any, faults: dict[str, str] | None = None) -> pa.Table:
@@ -519,7 +498,7 @@ def frame_to_arrow(frame: Any, faults: dict[str, str] | None = None) -> pa.Table
     for i, name in enumerate(map(str, frame.columns)):
         series = frame.iloc[:, i]
         try:
-            columns[name] = series_to_arrow(series)
+            columns[name] = _series_to_arrow(series)
         except (DataError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             if faults is None:
                 raise DataError(f"column {name!r}: {one_line(error)}") from error
@@ -527,8 +506,7 @@ def frame_to_arrow(frame: Any, faults: dict[str, str] | None = None) -> pa.Table
     return pa.table(columns)
 
 
-def series_to_arrow(series: Any) -> Any:
-    """Return a pandas Series as an Arrow array."""
+def _series_to_arrow(series: Any) -> Any:
     if str(series.dtype).startswith("Sparse"):
         raise DataError(f"dtype {series.dtype}; rows are read dense: frame.sparse.to_dense()")
     if series.dtype.kind in "biuf" and isinstance(series.dtype, np.dtype):
@@ -542,14 +520,13 @@ def _mixed(series: Any, error: Exception) -> str:
     """Say what is in a column of objects of several types."""
     import pandas as pd
 
-    cells = series.dropna().reset_index(drop=True)
+    cells = series.reset_index(drop=True).dropna()
     kinds = cells.map(type)
-    named = ", ".join(f"{kind.__name__}" for kind in dict.fromkeys(kinds))
-    numbers = pd.to_numeric(cells, errors="coerce")
-    stray = cells[numbers.isna()]
+    stray = cells[pd.to_numeric(cells, errors="coerce").isna()]
     if 0 < len(stray) < len(cells) / 2:
         return stray_words(stray.iloc[0], int(stray.index[0]), len(stray))
     if kinds.nunique() > 1:
+        named = ", ".join(kind.__name__ for kind in dict.fromkeys(kinds))
         return f"holds values of several types ({named}); give it one type, or drop it"
     return f"cannot be read ({one_line(error)}); convert or drop it"
 

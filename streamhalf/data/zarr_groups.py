@@ -16,9 +16,8 @@ from zarr.storage import ZipStore
 
 from streamhalf.data.access_check import endpoint_problem, storage_problem
 from streamhalf.data.kinds import TABLE_SUFFIXES, is_data_array
-from streamhalf.data.remote_store import open_remote
+from streamhalf.data.remote_store import StoreURL, open_remote
 from streamhalf.data.source import nearest_names
-from streamhalf.data.store_url import StoreURL
 from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import retrying
 from streamhalf.redact import denial, one_line, printable, public_name, without_secrets

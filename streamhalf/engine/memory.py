@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.data.buffers import drop_buffers
+from streamhalf.data.raw_chunks import drop_buffers
 from streamhalf.data.source import Source
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.results import Notice, NoticeCode

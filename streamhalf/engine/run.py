@@ -28,7 +28,7 @@ from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.memory import own_room
 from streamhalf.engine.plan import PassPlan, Tell, fan_in, remote_store_of, run_pass
 from streamhalf.errors import DataError, StreamhalfError
-from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, ignore
+from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, Watched, ignore
 from streamhalf.kernels.warm_up import warm_up
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import Notice, NoticeCode, PassRecord, RunRecord, Verdict
@@ -62,7 +62,7 @@ class Run:
     passes: list[PassRecord] = field(default_factory=list)
     provenance: RunRecord | None = None
     verdict: Verdict | None = None
-    answer: Answered | None = None
+    answer: Answered | Watched | None = None
     unchecked: UncheckedBlocks | None = None
     _warm: bool = False
     _computed: tuple[Reader, str | None] | None = None  # of lazy arrays: reader, folder of files

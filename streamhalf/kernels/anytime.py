@@ -8,12 +8,19 @@ rate p, so that {p: M_n(p) < 1/tau} holds p for every n simultaneously with prob
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, xlog1py, xlogy
 
 _HALVINGS = 64
 """Of an interval of length one at most: its ends are then neighbouring numbers."""
+
+
+def look_tau(tau: float, look: int) -> float:
+    """What look 1, 2, ... may spend of a tau that all looks share, however many there are."""
+    return tau * 6 / (math.pi * look) ** 2
 
 
 def lower(errors: ArrayLike, n_rows: ArrayLike, tau: ArrayLike) -> NDArray[np.float64]:

@@ -10,14 +10,14 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 
 
-def binomial_upper(errors: int, n_rows: int, tau: float) -> float:
+def binomial_upper(errors: float, n_rows: float, tau: float) -> float:
     """Largest rate that gives so few errors with probability at least tau (Clopper, Pearson)."""
     if errors >= n_rows:
         return 1.0
     return float(betaincinv(errors + 1, n_rows - errors, 1 - tau))
 
 
-def binomial_lower(errors: int, n_rows: int, tau: float) -> float:
+def binomial_lower(errors: float, n_rows: float, tau: float) -> float:
     """Smallest rate that gives so many errors with probability at least tau."""
     if errors <= 0:
         return 0.0

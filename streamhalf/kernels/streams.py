@@ -89,5 +89,8 @@ class Stream(enum.IntEnum):
     CONFLICT_SAMPLE = 2**45 + 2**20 + 2
     """Rows among which an audit looks for sets in conflict."""
 
+    COMPARED = 2**45 + 2**20 + 3
+    """Rows that label issues are compared with, value by value."""
+
     SYNTHETIC = int.from_bytes(b"synth", "big") << 8
     """Directions, features and noise of synthetic data (one stream each)."""

@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.algorithms.row_split import pilot
 from streamhalf.config import TOP, draw_seed
-from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.suspects import SuspectTable, Writer, column_names, open_suspects
-from streamhalf.data.transforms.isotropic import find_varying
+from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
@@ -33,18 +33,20 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
 from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import REVIEW_COLUMNS, review_columns
-from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
+from streamhalf.label_issues.second_look import look_again
+from streamhalf.label_issues.where import gatherings
+from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.review_sample import ReviewSample, share_out
-from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowSample
 from streamhalf.reductions.suspects import ROW, OtherModel, SuspectList, Suspects, SuspectsPartial
+from streamhalf.reductions.value_counts import quantile_edges
 from streamhalf.results import (
     AuditResult,
     CalibrationRecord,
     ConflictSets,
-    FeatureShift,
     FitResult,
+    Gathering,
     Halfspace,
     HalfspaceClass,
     Outcome,
@@ -68,8 +70,10 @@ no proof: in raw units the feature with the largest numbers would rank alone."""
 MOST_RECORDED = 100
 """Suspects in the record; the others are in the table."""
 
-_PILOT_ROWS = 65_536
-_MOMENT_ROWS = 1 << 18
+_SAMPLE_ROWS = 65_536
+_COMPARED_ROWS, _COMPARED_KEPT = 1 << 18, 1 << 16
+"""Rows that issues are compared with, by feature and by columns of the user."""
+
 _SMALL = 4
 """A partial takes one part in so many of what it may."""
 
@@ -228,25 +232,26 @@ class Audit:
             return Audited(result, SuspectTable.joined(tables) if take is None else None)
         limit = min(self.request.top, self.source.n_rows)
         suspects = replace(suspects, limit=limit)
-        found, moments = self._pass(suspects, self.source.blocks)
+        found = self._pass(suspects, self.source.blocks)
         table = self._table(found.listed).ranked()
         if take is not None:
             take(table)
-        return Audited(self._result(suspects, found, moments, table), table)
+        return Audited(self._result(suspects, found, table), table)
 
     def draw_review(self) -> tuple[AuditResult, dict[str, NDArray[Any]]]:
         """Return counts and a table of rows for a reviewer, drawn by stratum."""
         suspects = replace(self._suspects(), limit=min(TOP, self.source.n_rows))
-        found, moments = self._pass(suspects, self.source.blocks)
+        found = self._pass(suspects, self.source.blocks)
         table = self._table(found.listed).ranked()
         middle = found.listed.taken["suspicion"]
         cut = float(np.median(middle)) if len(middle) else math.inf
         issues, rest = found.n_issues, found.n_wrong
         sizes = (issues // 2, issues - issues // 2, max(rest - issues, 0), found.n_rows - rest)
-        numbers = share_out(min(self.request.review, self.source.n_rows), sizes)
+        shared = share_out(min(self.request.review, self.source.n_rows), sizes)
+        numbers = tuple(max(1, one) for one in shared)  # a stratum without a row in the file would be forgotten
         sample = ReviewSample(suspects, cut, numbers, draw_seed(), Stream.REVIEW)
         drawn = self.run.reduce("review", self.source, sample, blocks=self.source.blocks)
-        result = self._result(suspects, found, moments, table)
+        result = self._result(suspects, found, table)
         return result, review_columns(drawn, self.source, self.request.keep)
 
     def _streamed(self, suspects: Suspects, take: Callable[[SuspectTable], None]) -> AuditResult:
@@ -256,21 +261,19 @@ class Audit:
         """
         room, start = _room(self.run.split_every), 0
         total, suspects = replace(suspects, limit=MOST_RECORDED), replace(suspects, limit=room)
-        counted, seen = total.empty(self.source.dim), FeatureMoments().empty(self.source.dim)
+        counted = total.empty(self.source.dim)
         step = room
         while start < self.source.n_rows:
             rows = RowRange(start, self._stop(start, step))
-            found, moments = self._pass(suspects, RowRanges.of((rows,)))
-            n_listed = found.n_wrong if suspects.misclassified else found.n_issues
-            if n_listed > room:
+            found = self._pass(suspects, RowRanges.of((rows,)))
+            if found.n_listed > room:
                 step = rows.n_rows // 2
                 continue
             take(self._table(found.listed))
             counted, start = total.combine(counted, found), rows.stop
-            seen = FeatureMoments().combine(seen, moments)
             # twice as much room as is wanted
-            step = max(room, room * counted.n_rows // (2 * max(1, counted.n_wrong)))
-        return self._result(suspects, counted, seen, self._table(counted.listed).ranked())
+            step = max(room, room * counted.n_rows // (2 * max(1, counted.n_listed)))
+        return self._result(suspects, counted, self._table(counted.listed).ranked())
 
     def _suspects(self) -> Suspects:
         """Return the statistic, with calibrated curves: of the fit, or of a first pass."""
@@ -286,13 +289,46 @@ class Audit:
             own = curves[0] if own is None else own
             if self.probabilities is not None and curves[-1] is not None:
                 other = OtherModel(self.probabilities, curves[-1])
-        request = self.request
-        return Suspects(self._turns(), own, self.source.n_rows, 1, request.misclassified, other=other)
+        sample = self._sample()
+        second = None if own is None else look_again(sample, plane, own)
+        return Suspects(
+            self._turns(sample),
+            own,
+            self.source.n_rows,
+            1,
+            self.request.misclassified,
+            other,
+            second,
+            quantile_edges(sample.X.astype(np.float64)),
+            min(1.0, _COMPARED_ROWS / self.source.n_rows),
+            draw_seed(),
+        )
 
-    def _pass(self, suspects: Suspects, rows: RowRanges) -> tuple[SuspectsPartial, FeatureMomentsPartial]:
-        moments = FeatureMoments(every=max(1, self.source.n_rows // _MOMENT_ROWS))
-        found: Any = self.run.reduce("audit", self.source, Bundle((suspects, moments)), blocks=rows)
-        return found[0], found[1]
+    def _gatherings(self, found: SuspectsPartial, first: SuspectTable) -> tuple[Gathering, ...]:
+        """Return where issues gather: all of them by feature, listed ones by columns of the user."""
+        n_rows, kept = self.source.n_rows, {}
+        if self.request.keep:
+            some = np.arange(n_rows)
+            if n_rows > _COMPARED_KEPT:
+                some = np.sort(np.random.default_rng(draw_seed()).choice(n_rows, _COMPARED_KEPT, replace=False))
+            issues = np.asarray(first.column("is_label_issue"))
+            kept = {
+                name: (np.asarray(first.kept[name])[issues], np.asarray(values))
+                for name, values in self.source.kept_columns(some, self.request.keep).items()
+            }
+        return gatherings(found, self.source.feature_names, kept)
+
+    def _sample(self) -> Block:
+        """Return rows from all over the data, in memory."""
+        room = partial_limit(self.run.split_every) // (8 * (self.source.dim + 3))
+        some = pilot(self.source.n_rows, min(_SAMPLE_ROWS, room), seed=0)
+        drawn: Any = self.run.reduce("sample", self.source, RowSample(some.n_rows, 0, Stream.PILOT), blocks=some)
+        block: Block = drawn.block
+        return block
+
+    def _pass(self, suspects: Suspects, rows: RowRanges) -> SuspectsPartial:
+        found: SuspectsPartial = self.run.reduce("audit", self.source, suspects, blocks=rows)
+        return found
 
     def _stop(self, start: int, step: int) -> int:
         """Where so many rows from `start` on end, at the end of a block if there is one."""
@@ -301,15 +337,12 @@ class Audit:
         within = int(np.searchsorted(ends, stop, side="right"))
         return int(ends[within - 1]) if within and ends[within - 1] > start else stop
 
-    def _turns(self) -> Turns:
+    def _turns(self, sample: Block) -> Turns:
         """Angles in the transform of the fit; without one, of standardised features."""
         plane, dim = self.halfspace.plane, self.source.dim
         if self.fitted is None or self._position == STANDARDISED:
-            some = pilot(self.source.n_rows, _PILOT_ROWS, seed=0)
-            found = self.run.reduce("pilot", self.source, FeatureMoments(), blocks=some)
-            spread = found.deviation
-            varies = find_varying(found.mean, spread)
-            scale = np.divide(1.0, spread, out=np.zeros(dim), where=varies)
+            found = FeatureMoments().map(sample)
+            scale = np.divide(1.0, found.deviation, out=np.zeros(dim), where=find_varying(found.mean, found.deviation))
             return Turns.of(plane, found.mean, scale)
         record = self.fitted.transform
         if not record.matrix:
@@ -337,13 +370,10 @@ class Audit:
         rows["row"] = self.source.stored_numbers(rows["row"])
         return SuspectTable(rows, classes, self.probabilities is not None, kept)
 
-    def _result(
-        self, suspects: Suspects, found: SuspectsPartial, moments: FeatureMomentsPartial, first: SuspectTable
-    ) -> AuditResult:
+    def _result(self, suspects: Suspects, found: SuspectsPartial, first: SuspectTable) -> AuditResult:
         negative, positive = found.wrong_by_label.tolist()
         issues_negative, issues_positive = found.issues_by_label.tolist()
-        ranked, misclassified = self.request.top is not None, self.request.misclassified
-        whole = found.n_wrong if misclassified else found.n_issues
+        ranked = self.request.top is not None
         return AuditResult(
             halfspace=self.halfspace,
             transform=self._position,
@@ -356,16 +386,16 @@ class Audit:
             n_issues=found.n_issues,
             n_issues_negative=issues_negative,
             n_issues_positive=issues_positive,
-            n_listed=len(first) if ranked else whole,
+            n_listed=len(first) if ranked else found.n_listed,
             least_wrong=_least_wrong(self.fitted, self.source),
             ranked=ranked,
-            misclassified=misclassified,
+            misclassified=self.request.misclassified,
             calibration=suspects.calibration,
             other_calibration=None if suspects.other is None else suspects.other.calibration,
             columns=self.request.keep,
             suspects=_listed(first.take(slice(MOST_RECORDED))),
             segments=_segments(found),
-            features=_shifts(self.source, found, moments),
+            gatherings=self._gatherings(found, first),
             passes=_together(self.run.passes),
             data=self.source.record,
             versions=Versions.current(),
@@ -461,17 +491,6 @@ def _segments(found: SuspectsPartial) -> tuple[Segment, ...]:
     counts = (found.segment_wrong, found.segment_agreed, found.segment_issues)
     columns = (one.tolist() for one in (stops - found.segment_rows, stops, *counts))
     return tuple(Segment(*row) for row in zip(*columns, strict=True))
-
-
-def _shifts(source: Source, found: SuspectsPartial, moments: FeatureMomentsPartial) -> tuple[FeatureShift, ...]:
-    if found.n_issues == 0:
-        return ()
-    means, spread = found.issue_sums / found.n_issues, moments.deviation
-    away = means - moments.mean
-    shifts = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
-    columns = (one.tolist() for one in (moments.mean, spread, means, shifts))
-    rows = zip(source.feature_names, *columns, strict=True)
-    return tuple(FeatureShift(*row) for row in rows)
 
 
 def _together(passes: list[PassRecord]) -> tuple[PassRecord, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from streamhalf.results.audit import CountInterval, ReviewRecord, StratumRecord
 ANSWER = "wrong"
 """The column that the reviewer fills."""
 
-_DESIGN = ("stratum", "stratum_rows")
+_DESIGN = ("stratum", "draw", "stratum_rows", "data_rows")
 
 REVIEW_COLUMNS = ("row", "given_label", ANSWER, "label_score", *_DESIGN)
 """Columns of the table that goes to a reviewer."""
+
+_RESTORE = "restore what --review wrote and fill its column wrong alone"
 
 _YES = frozenset({"1", "y", "yes", "true", "wrong"})
 _NO = frozenset({"0", "n", "no", "false", "right", "ok"})
@@ -122,7 +125,6 @@ def _more_reviews(strata: Sequence[StratumRecord], share: float) -> int | None:
 def review_columns(drawn: ReviewSampleResult, source: Source, keep: Sequence[str]) -> dict[str, Any]:
     """Return the table that goes to a reviewer, the strata one after the other."""
     rows, classes = np.concatenate(drawn.drawn), np.asarray(source.schema.label_values)
-    names = [one.value for one in Stratum]
     counts = [len(one) for one in drawn.drawn]
     label = rows["label"] > 0
     return {
@@ -131,45 +133,79 @@ def review_columns(drawn: ReviewSampleResult, source: Source, keep: Sequence[str
         "given_label": classes[label.astype(np.intp)],
         ANSWER: np.full(len(rows), "", dtype="U1"),
         "label_score": rows["label_score"],
-        "stratum": np.repeat(names, counts),
+        "stratum": np.repeat([one.value for one in Stratum], counts),
+        "draw": np.concatenate([np.arange(1, count + 1) for count in counts]),
         "stratum_rows": np.repeat(np.array(drawn.sizes, dtype=np.int64), counts),
+        "data_rows": np.full(len(rows), sum(drawn.sizes), dtype=np.int64),
     }
 
 
-def read_reviews(path: str | os.PathLike[str]) -> tuple[dict[Stratum, int], dict[Stratum, list[bool | None]]]:
+def read_reviews(
+    path: str | os.PathLike[str], n_rows: int | None = None
+) -> tuple[dict[Stratum, int], dict[Stratum, list[bool | None]]]:
     """Read a reviewed table: rows of each stratum, and the answers in the order of the draw.
 
-    A row without an answer ends its stratum: those after it are left out, answered or not, so that
-    what counts are the first rows of a random order, whichever the reviewer liked to answer.
+    The first row of a stratum without an answer ends it, in the order of the draw, however the lines are sorted now:
+    what counts are the first rows of a random order, whichever the reviewer liked to answer. `n_rows` are those of
+    the data, where they are at hand.
     """
     name = os.fspath(path)
+    lines = _read_lines(name)
+    said: dict[Stratum, dict[int, bool | None]] = {}
+    sizes: dict[Stratum, int] = {}
+    first: dict[str, int] = {}
+    for number, line in enumerate(lines, start=2):
+        where = f"reviewed: {name}, line {number}"
+        try:
+            stratum = Stratum(line["stratum"])
+            draw, size, total = (int(line[one]) for one in _DESIGN[1:])
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{where}: {error}; {_RESTORE}") from error
+        if (before := first.setdefault(line["row"], number)) != number:
+            raise DataError(f"{where}: row {line['row']} is in line {before} too; leave one of them")
+        if sizes.setdefault(stratum, size) != size or draw in said.setdefault(stratum, {}) or not 1 <= draw <= size:
+            raise DataError(f"{where}: draw {draw} of {size:,} rows does not fit the lines above; {_RESTORE}")
+        said[stratum][draw] = _answer(line[ANSWER], where)
+    if sum(sizes.values()) != total:
+        absent = ", ".join(one.value for one in Stratum if one not in sizes)
+        raise DataError(f"reviewed: {name}: lines are missing ({absent}); {_RESTORE}; rows may stay without an answer")
+    if n_rows not in (None, total):
+        raise DataError(f"reviewed: {name} is of data with {total:,} rows, these have {n_rows:,}; give those")
+    return sizes, {stratum: list(_in_order(found)) for stratum, found in said.items()}
+
+
+_NONE = object()
+"""No answer, which is not the same as an unsure one."""
+
+
+def _in_order(said: Mapping[int, Any]) -> Iterator[bool | None]:
+    for draw in itertools.count(1):
+        if (found := said.get(draw, _NONE)) is _NONE:
+            return
+        yield found
+
+
+def _answer(text: str | None, where: str) -> Any:
+    said = (text or "").strip().lower()
+    if said and said not in _YES | _NO | _UNSURE:
+        raise DataError(f"{where}: {ANSWER} is {text!r}; answer yes, no or ?, or leave it empty")
+    return _NONE if not said else None if said in _UNSURE else said in _YES
+
+
+def _read_lines(name: str) -> list[dict[str, str]]:
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = list(csv.DictReader(file))
+        with open(name, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
     except OSError as error:
         raise DataError(f"reviewed: {name} cannot be read ({error.strerror})") from error
-    missing = [one for one in (*_DESIGN, ANSWER) if not lines or one not in lines[0]]
+    except UnicodeDecodeError as error:
+        raise DataError(f"reviewed: {name} is not UTF-8; save it as CSV UTF-8") from error
+    header = text.partition("\n")[0]
+    lines = list(csv.DictReader(text.splitlines(), delimiter=";" if header.count(";") > header.count(",") else ","))
+    missing = [one for one in (ANSWER, "row", *_DESIGN) if not lines or one not in lines[0]]
     if missing:
         raise DataError(
             f"reviewed: {name} has no column {missing[0]!r}; give the file that --review wrote, "
             f"with the column {ANSWER!r} filled"
         )
-    sizes: dict[Stratum, int] = {}
-    answers: dict[Stratum, list[bool | None]] = {}
-    ended: set[Stratum] = set()
-    for number, line in enumerate(lines, start=2):
-        try:
-            stratum, size = Stratum(line["stratum"]), int(line["stratum_rows"])
-        except ValueError as error:
-            raise DataError(f"reviewed: {name}, line {number}: {error}") from error
-        sizes[stratum] = size
-        said = (line[ANSWER] or "").strip().lower()
-        if not said or stratum in ended:
-            ended.add(stratum)
-            continue
-        if said not in _YES | _NO | _UNSURE:
-            raise DataError(
-                f"reviewed: {name}, line {number}: {ANSWER} is {line[ANSWER]!r}; answer yes, no or ?, or leave it empty"
-            )
-        answers.setdefault(stratum, []).append(None if said in _UNSURE else said in _YES)
-    return sizes, answers
+    return lines

@@ -9,6 +9,7 @@ from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
 from streamhalf.reductions.review_sample import ReviewSample
+from streamhalf.reductions.row_profile import RowProfile
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.reductions.rows import RowDigest, RowSample
 from streamhalf.reductions.segment_scatter import SegmentScatter
@@ -32,6 +33,7 @@ REDUCTIONS: tuple[type, ...] = (
     PlaneErrors,
     ReviewSample,
     RowDigest,
+    RowProfile,
     RowSample,
     SegmentScatter,
     SlabCovariance,

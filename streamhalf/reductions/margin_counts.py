@@ -35,6 +35,12 @@ def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     return np.asarray(np.where(margins >= 0, _SIDE + size, _SIDE - 1 - size), dtype=np.int64)
 
 
+def count_margins(margins: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Return rows by label, -1 first, and bin: (2, N_BINS)."""
+    found = np.bincount(margin_bins(margins) + N_BINS * (y > 0), minlength=2 * N_BINS)
+    return found.reshape(2, N_BINS)
+
+
 def bin_centres() -> NDArray[np.float64]:
     """Return a margin inside every bin."""
     size = np.arange(_SIDE)
@@ -79,14 +85,12 @@ class MarginCounts(Summed):
 
     def map(self, block: Block) -> MarginCountsResult:
         """Count the rows of one block."""
-        positive = N_BINS * (block.y > 0)
         margins = [plane.margins(block.X) for plane in self.planes]
         if self.probabilities is not None:
             margins.append(log_odds(self.probabilities[block.rows]))
         counts = np.zeros((self.n_counts, 2, N_BINS), dtype=np.int64)
         for i, one in enumerate(margins):
-            found = np.bincount(margin_bins(one) + positive, minlength=2 * N_BINS)
-            counts[i] = found.reshape(2, N_BINS)
+            counts[i] = count_margins(one, block.y)
         return MarginCountsResult(block.n_rows, counts)
 
     def partial_nbytes(self, dim: int) -> int:

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.plane import are_wrong
+from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
+from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
+from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.margin_counts import log_odds
+from streamhalf.reductions.value_counts import MOST_VALUES, ValueCounts, count_values
 from streamhalf.results.quality import CalibrationRecord
 
 ROW = np.dtype(
@@ -43,6 +46,14 @@ class OtherModel:
     def log_odds(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log-odds of label +1 of these rows, which stand for margins."""
         return log_odds(self.probabilities[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaneModel:
+    """A plane with a normal of length 1, and the probability of label +1 at its margins."""
+
+    plane: Plane
+    calibration: CalibrationRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +101,7 @@ def _largest(keys: NDArray[np.float64], limit: int) -> slice | NDArray[np.intp]:
 class SuspectsPartial:
     """Rows, misclassified, agreed and issue ones by segment (s,), by label the latter two (2,).
 
-    And sums of the features over the issues (d,) float64, and the list.
+    And issues and compared rows by value, rows to list, and the surest of them.
     """
 
     segment_rows: NDArray[np.int64]
@@ -99,7 +110,9 @@ class SuspectsPartial:
     segment_issues: NDArray[np.int64]
     wrong_by_label: NDArray[np.int64]
     issues_by_label: NDArray[np.int64]
-    issue_sums: NDArray[np.float64]
+    issue_values: ValueCounts
+    row_values: ValueCounts
+    n_listed: int
     listed: SuspectList
 
     @property
@@ -127,7 +140,9 @@ class SuspectsPartial:
 class Suspects(Summed):
     """The `limit` surest label issues (or, with `misclassified`, contradicted labels), and counts.
 
-    A row is an issue by the calibrated margin; beside another model, by the mean of both scores.
+    A row is an issue by the mean of the calibrated scores of all models: that of the halfspace, of a
+    `second` look, which contradicts no row by itself, and of another model.
+    `edges` are those of bins of the features, for issues and for a `share` of all rows, drawn with `seed`.
     Segments are equal contiguous parts of the `total_rows` rows of the data set.
     """
 
@@ -137,6 +152,10 @@ class Suspects(Summed):
     limit: int
     misclassified: bool = False
     other: OtherModel | None = None
+    second: PlaneModel | None = None
+    edges: NDArray[np.float64] | None = None
+    share: float = 1.0
+    seed: int = 0
 
     name = "suspects"
 
@@ -170,9 +189,22 @@ class Suspects(Summed):
             *(counts[0], counts[1], counts[2], counts[3]),
             _by_label(rows["label"][wrong]),
             _by_label(rows["label"][issues]),
-            issues.astype(np.float64) @ block.X[places].astype(np.float64),
+            self._count(block.X[places[issues]]),
+            self._count(self._compared(block)),
+            len(listed),
             SuspectList.surest(listed, self.limit),
         )
+
+    def _count(self, X: NDArray[np.floating[Any]]) -> ValueCounts:
+        if self.edges is None:
+            return ValueCounts.empty(X.shape[1])
+        return count_values(X.astype(np.float64), self.edges)
+
+    def _compared(self, block: Block) -> NDArray[np.floating[Any]]:
+        """Return rows that stand for all."""
+        if self.share >= 1:
+            return block.X
+        return block.X[uniforms_at(self.seed, Stream.COMPARED, block.rows) < self.share]
 
     def find_contradicted(self, block: Block) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
         """Return places that a model contradicts, their margins, and whether the halfspace does."""
@@ -198,23 +230,24 @@ class Suspects(Summed):
             rows["suspicion"] = np.where(contradicted, sines, -sines)
             rows["is_label_issue"] = contradicted
             return rows
-        own, most = self.calibration, self.calibration.issue_scores()
-        rows["label_score"] = own.label_scores(unit, positive)
-        rows["suspicion"] = own.suspicions(unit, positive)
-        score = rows["label_score"]
+        models = [(self.calibration, unit)]
+        if self.second is not None:
+            models.append((self.second.calibration, self.second.plane.margins(some.X)))
         if self.other is not None:
-            odds, curve = self.other.log_odds(some.rows), self.other.calibration
-            rows["other_score"] = curve.label_scores(odds, positive)
-            rows["suspicion"] = (rows["suspicion"] + curve.suspicions(odds, positive)) / 2
-            score = (rows["label_score"] + rows["other_score"]) / 2
-            most = tuple(np.add(most, curve.issue_scores()) / 2)
+            models.append((self.other.calibration, odds := self.other.log_odds(some.rows)))
             contradicted |= are_wrong(odds, some.y)
-        rows["is_label_issue"] = contradicted & (score <= np.where(positive, most[1], most[0]))
+        scores = [curve.label_scores(one, positive) for curve, one in models]
+        rows["label_score"] = scores[0]
+        rows["other_score"] = 0.0 if self.other is None else scores[-1]
+        rows["suspicion"] = np.mean([curve.suspicions(one, positive) for curve, one in models], axis=0)
+        most = np.mean([curve.issue_scores() for curve, _ in models], axis=0)
+        limits = np.where(positive, most[1], most[0])
+        rows["is_label_issue"] = contradicted & (np.mean(scores, axis=0) <= limits)
         return rows
 
     def partial_nbytes(self, dim: int) -> int:
         """Return mostly the size of the list."""
-        return ROW.itemsize * self.limit + 8 * (4 * self.segments.count + 4 + dim)
+        return ROW.itemsize * self.limit + 8 * (4 * self.segments.count + 5 + 6 * MOST_VALUES * dim)
 
 
 def _by_label(labels: NDArray[np.int8]) -> NDArray[np.int64]:

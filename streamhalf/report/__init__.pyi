@@ -10,6 +10,7 @@ from .terminal import (
     show_test,
     show_verification,
 )
+from .watching import show_watch
 
 __all__ = [
     "log_json",
@@ -23,5 +24,6 @@ __all__ = [
     "show_store",
     "show_test",
     "show_verification",
+    "show_watch",
     "watch",
 ]

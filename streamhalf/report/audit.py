@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from streamhalf.report.svg import Axis, Plot, Steps
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_panel, show_table
 from streamhalf.report.words import count, number, percent
-from streamhalf.results import AuditResult, CalibrationRecord, ReviewRecord, Segment
+from streamhalf.results import AuditResult, CalibrationRecord, ReviewRecord, Segment, Suspect
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 64
@@ -25,21 +26,12 @@ _SPARKS = 64
 _MOST_STEPS, _LEAST_ROWS = 256, 50
 """Segments in a figure, and rows that each has at least: the share of a few is chance."""
 
-_SUSPECT: Cells = {
-    "row": lambda one: str(one.row),
-    "given": lambda one: str(one.given_label),
-    "predicted": lambda one: str(one.predicted_label),
-    "score": lambda one: f"{one.label_score:.4f}",
-    "other score": lambda one: "" if one.other_score is None else f"{one.other_score:.4f}",
-    "margin": lambda one: f"{one.margin:.4f}",
-    "agreed": lambda one: "yes" if one.agreed else "no",
-}
-_FEATURE: Cells = {
-    "feature": lambda one: one.name,
-    "mean": lambda one: number(one.mean),
-    "deviation": lambda one: number(one.deviation),
-    "mean of issues": lambda one: number(one.issue_mean),
-    "in deviations": lambda one: f"{one.shift:+.3f}",
+_GATHERING: Cells = {
+    "where": lambda one: f"{one.column}: {one.value}" if one.column else one.value,
+    "share of rows": lambda one: percent(one.share),
+    "issues": lambda one: count(one.n_issues),
+    "by chance": lambda one: number(one.expected),
+    "probability": lambda one: number(one.chance) if one.chance >= 1e-12 else "< 1e-12",
 }
 
 
@@ -55,6 +47,7 @@ def _say(name: str) -> Callable[..., str]:
 
 audit_headline = _say("audit_headline")
 audit_details = _say("audit_details")
+gathering_sentence = _say("gathering_sentence")
 segment_sentence = _say("segment_sentence")
 reliability_sentence = _say("reliability_sentence")
 review_headline = _say("review_headline")
@@ -62,16 +55,17 @@ review_details = _say("review_details")
 
 
 def show_audit(console: Console, result: AuditResult) -> None:
-    """Print counts, the ten surest rows, where issues are, and how their features differ."""
+    """Print how many, the ten surest rows, and where issues gather."""
     said = "\n".join(filter(None, (audit_headline(result), audit_details(result))))
     show_panel(console, said, "audit")
     if not result.n_wrong:
         return
-    show_table(console, suspect_table(result, 10))
+    show_table(console, suspect_table(result, 10, own=3, width=14))
+    if result.gatherings:
+        show_table(console, gathering_table(result, 5), title=True)
     merged = _merged(result.segments, _SPARKS)
     console.print(Text(sparkline([_share(one) for one in merged])))
     console.print(_say_of(merged), highlight=False)
-    show_table(console, feature_table(result, 5))
 
 
 def show_review(console: Console, record: ReviewRecord) -> None:
@@ -128,16 +122,35 @@ def sparkline(values: list[float]) -> str:
     return "".join(_BARS[round((len(_BARS) - 1) * value / top)] for value in values)
 
 
-def suspect_table(result: AuditResult, most: int) -> Table:
-    """The first suspects."""
+def suspect_table(result: AuditResult, most: int, own: int = 20, width: int = 40) -> Table:
+    """Return the first suspects with columns of the user, `own` of them, cut to `width`."""
+    shown = result.suspects[:most]
+    cells: dict[str, Callable[[Any], str]] = {"row": lambda one: str(one.row)}
+    for i, name in enumerate(result.columns[:own]):
+        cells[name] = partial(_own_cell, i, width)
+    words = tuple(cells)[1:]
+    cells |= {
+        "given": lambda one: str(one.given_label),
+        "predicted": lambda one: str(one.predicted_label),
+        "score": lambda one: f"{one.label_score:.4f}",
+    }
+    if any(one.other_score is not None for one in shown):
+        cells["other score"] = lambda one: "" if one.other_score is None else f"{one.other_score:.4f}"
+    cells["margin"] = lambda one: f"{one.margin:.4f}"
+    if result.angle is not None:
+        cells["agreed"] = lambda one: "yes" if one.agreed else "no"
     caption = f"The {count(min(most, len(result.suspects)))} surest rows"
-    return Table.of(caption, _SUSPECT, result.suspects[:most], words=("agreed",))
+    return Table.of(caption, cells, shown, words=(*words, "agreed"))
 
 
-def feature_table(result: AuditResult, most: int) -> Table:
-    """The features whose mean over the suspects is furthest from that over all rows."""
-    ordered = sorted(result.features, key=lambda one: -abs(one.shift))[:most]
-    return Table.of("Features of label issues and of all rows", _FEATURE, ordered, words=("feature",))
+def _own_cell(place: int, width: int, one: Suspect) -> str:
+    text = "" if (value := one.values[place]) is None else str(value)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def gathering_table(result: AuditResult, most: int) -> Table:
+    """Where issues gather beyond chance."""
+    return Table.of("Where label issues gather", _GATHERING, result.gatherings[:most], words=("where",))
 
 
 def segment_figure(result: AuditResult) -> Figure:
@@ -181,9 +194,10 @@ def _html(name: str) -> Callable[..., str]:
         details=audit_details,
         segment_figure=segment_figure,
         suspect_table=suspect_table,
-        feature_table=feature_table,
+        gathering_table=gathering_table,
         reliability_figure=reliability_figure,
-        review_words=lambda record: f"{review_headline(record)}\n{review_details(record)}",
+        gathering_sentence=gathering_sentence,
+        review_table=review_table,
     )
 
 

@@ -39,7 +39,7 @@ _SHAPE = 0.15
 _FEW_VALUES = 0.05
 """Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
 
-_OR_RANKS = "or replace them by their ranks"
+_OR_RANKS = "or use ranks"
 _REPLACE = "Replace {} by ranks, or by logarithms where all values are positive."
 
 

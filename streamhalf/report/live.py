@@ -77,6 +77,7 @@ class RunView:
     counted: events.SlabsCounted | None = None
     verdict: Verdict | None = None
     answer: events.Answered | None = None
+    watched: events.Watched | None = None
     closed: bool = False
     error: str = ""
     interrupted: bool = False
@@ -93,6 +94,8 @@ class RunView:
             return "failed"
         if self.verdict is not None:
             return str(self.verdict)
+        if self.watched is not None:
+            return str(self.watched.outcome)
         return "finished" if self.closed else "running"
 
     @property
@@ -164,6 +167,8 @@ class RunView:
                 self.measured = event
             case events.Answered():
                 self.answer = event
+            case events.Watched():
+                self.watched = event
             case events.RunEnded(verdict):
                 self.verdict, self.closed = verdict, True
             case RunClosed(error, interrupted):

@@ -13,6 +13,7 @@ from streamhalf.events import SlabsMeasured
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.report.html import macro
 from streamhalf.report.live import RunView
+from streamhalf.report.watching import statement_cells
 
 # white words on them, and they themselves on a white, black or dark grey page, can be told
 COLOURS = {
@@ -22,6 +23,8 @@ COLOURS = {
     "finished": "#2e7d32",
     "rejected": "#d32f2f",
     "failed": "#d32f2f",
+    "steady": "#2e7d32",
+    "drifted": "#d32f2f",
     "inconclusive": "#a56200",
     "interrupted": "#737373",
     "not judged": "#737373",
@@ -67,7 +70,12 @@ def clock(at: float) -> str:
 
 
 def _macro(name: str) -> Callable[..., str]:
-    functions = {"mass_so_far": mass_so_far, "slab_densities": slab_densities, "clock": clock}
+    functions = {
+        "mass_so_far": mass_so_far,
+        "slab_densities": slab_densities,
+        "clock": clock,
+        "statement_cells": statement_cells,
+    }
     return macro("live.html.j2", name, COLOURS=COLOURS, SO_FAR=SO_FAR, **functions)
 
 

@@ -19,7 +19,7 @@ from streamhalf.redact import plural
 from streamhalf.report import live_html
 from streamhalf.report.live import Board, RunView, tester_views
 from streamhalf.report.words import Names, count, number, pass_words
-from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult
+from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult, WatchResult
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -64,6 +64,7 @@ def enable() -> bool:
     for kind in (MomentTestResult, FitResult, CertifyResult):
         formatter.for_type(kind, result_html)
     formatter.for_type(AuditResult, audit_html)
+    formatter.for_type(WatchResult, watch_html)
     return True
 
 
@@ -94,29 +95,43 @@ def result_html(result: Result) -> str:
 
 def audit_html(result: AuditResult) -> str:
     """Return the card of an audit: its counts, and the first suspects."""
-    from streamhalf.report.audit import audit_details, audit_headline, render_audit
+    from streamhalf.report.audit import audit_details, audit_headline, render_audit, suspect_table
     from streamhalf.report.html import macro
 
-    suspects = [
-        (
-            str(one.row),
-            str(one.given_label),
-            str(one.predicted_label),
-            f"{one.margin:.4f}",
-            "yes" if one.agreed else "no",
+    listed = suspect_table(result, _MOST_SUSPECTS)
+    tiles = [("label issues", count(result.n_issues), f"of {count(result.data.rows)} rows")]
+    if result.review is not None:
+        tiles.insert(
+            0, ("wrong labels", f"{count(result.review.rows.low)} to {count(result.review.rows.high)}", "by reviews")
         )
-        for one in result.suspects[:_MOST_SUSPECTS]
-    ]
-    tiles = [("suspects", count(result.n_wrong), f"of {count(result.data.rows)} rows")]
-    if result.angle is not None:
-        tiles.append(("agreed", count(result.n_agreed), "wrong nearby as well"))
+    elif result.least_wrong:
+        tiles.insert(0, ("contradicted by every linear rule", f"≥ {count(result.least_wrong)}", "labels"))
+    if result.gatherings:
+        first = result.gatherings[0]
+        name = f"{first.column}: {first.value}" if first.column else first.value
+        tiles.append((name, count(first.n_issues), f"issues; chance: {number(first.expected)}"))
     return macro("card.html.j2", "audit", COLOURS=live_html.COLOURS)(
         result,
         audit_headline(result),
         audit_details(result).splitlines(),
         tiles,
-        suspects,
+        listed,
         _link("streamhalf-audit.html", render_audit(result)),
+    )
+
+
+def watch_html(result: WatchResult) -> str:
+    """Return the card of a watch: its outcome, every kind of quantity, and a link to its page."""
+    from streamhalf.report import watching
+    from streamhalf.report.html import macro
+
+    return macro("card.html.j2", "watch", COLOURS=live_html.COLOURS)(
+        result,
+        watching.headline(result),
+        watching.verdict(result),
+        watching.details(result),
+        [(one, watching.statement_cells(one)) for one in result.statements],
+        _link("streamhalf-watch.html", watching.render_watch(result)),
     )
 
 

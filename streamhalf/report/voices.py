@@ -5,6 +5,8 @@ Terminal, report, notebook and dashboard render these values; no view has words 
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -355,6 +357,10 @@ def suspects_sentence(result: FitResult | CertifyResult) -> str:
         else "the misclassified rows"
     )
     command = "streamhalf.audit(data, model=result)"
-    if result.run is not None and result.run.command:
-        command = f"streamhalf audit {result.data.source or 'STORE'} --model RESULT.json --out suspects.csv"
+    if (run := result.run) is not None and run.command:
+        written = re.search(r"--json (\S+)", run.command)
+        named = run.settings.get("labels", "y")
+        label = "" if named == "y" else f" --label {shlex.quote(str(named))}"
+        model = written[1] if written else "RESULT.json"
+        command = f"streamhalf audit {result.data.source or 'STORE'}{label} --model {model} --out suspects.csv"
     return f"Of {rows}, `{command}` lists those whose labels look wrong."

@@ -3,7 +3,7 @@
 from streamhalf.results.audit import AuditResult as AuditResult
 from streamhalf.results.audit import ConflictSet as ConflictSet
 from streamhalf.results.audit import ConflictSets as ConflictSets
-from streamhalf.results.audit import FeatureShift as FeatureShift
+from streamhalf.results.audit import Gathering as Gathering
 from streamhalf.results.audit import ReviewRecord as ReviewRecord
 from streamhalf.results.audit import Segment as Segment
 from streamhalf.results.audit import Suspect as Suspect
@@ -46,6 +46,7 @@ from streamhalf.results.parts import EncodingRecord as EncodingRecord
 from streamhalf.results.parts import ErrorRecord as ErrorRecord
 from streamhalf.results.parts import Evidence as Evidence
 from streamhalf.results.parts import FeatureRecord as FeatureRecord
+from streamhalf.results.parts import FrameRecord as FrameRecord
 from streamhalf.results.parts import Halfspace as Halfspace
 from streamhalf.results.parts import HeldOutRecord as HeldOutRecord
 from streamhalf.results.parts import LabelErrors as LabelErrors
@@ -57,6 +58,7 @@ from streamhalf.results.parts import PromiseRecord as PromiseRecord
 from streamhalf.results.parts import TestResult as TestResult
 from streamhalf.results.parts import TransformRecord as TransformRecord
 from streamhalf.results.parts import TransformTrial as TransformTrial
+from streamhalf.results.parts import WatchReference as WatchReference
 from streamhalf.results.parts import overall_outcome as overall_outcome
 from streamhalf.results.parts import worst_of as worst_of
 from streamhalf.results.quality import Advice as Advice
@@ -88,3 +90,8 @@ from streamhalf.results.results import document_digest as document_digest
 from streamhalf.results.results import installed_versions as installed_versions
 from streamhalf.results.results import is_as_written as is_as_written
 from streamhalf.results.results import seal as seal
+from streamhalf.results.watch import Drift as Drift
+from streamhalf.results.watch import DriftStatement as DriftStatement
+from streamhalf.results.watch import ErrorStretch as ErrorStretch
+from streamhalf.results.watch import WatchLook as WatchLook
+from streamhalf.results.watch import WatchResult as WatchResult

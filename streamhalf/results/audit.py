@@ -42,17 +42,21 @@ class Segment(Record, frozen=True):
     n_issues: int = 0
 
 
-class FeatureShift(Record, frozen=True):
-    """A feature over all rows (or a quarter of a million of them) and over the label issues.
+class Gathering(Record, frozen=True):
+    """Rows with one value of a column, or of one segment (then `column` is empty), where issues gather.
 
-    `shift` is the difference of the means in standard deviations of all rows.
+    `n_issues` of the `all_issues` issues that were looked at have the value, and about a `share` of
+    all rows, so chance would give `expected`. Were issues spread at random, any of the values that
+    were looked at would have as many with probability `chance` at most.
     """
 
-    name: str
-    mean: float
-    deviation: float
-    issue_mean: float
-    shift: float
+    column: str
+    value: str
+    n_issues: int
+    all_issues: int
+    share: float
+    expected: float
+    chance: float
 
 
 class StratumRecord(Record, frozen=True):
@@ -144,7 +148,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
     columns: tuple[str, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     segments: tuple[Segment, ...] = ()
-    features: tuple[FeatureShift, ...] = ()
+    gatherings: tuple[Gathering, ...] = ()
     review: ReviewRecord | None = None
     passes: tuple[PassRecord, ...] = ()
     data: DataRecord

@@ -21,6 +21,7 @@ from streamhalf.results import (
     FitResult,
     Halfspace,
     MomentTestResult,
+    WatchResult,
     from_json,
     is_as_written,
     to_json,
@@ -35,6 +36,7 @@ _KINDS: dict[str, tuple[type[Any], str, str]] = {
     "streamhalf-test-1": (MomentTestResult, "a result of test", "test"),
     "streamhalf-audit-1": (AuditResult, "a result of audit", "audit"),
     "streamhalf-conflicts-1": (ConflictSets, "sets in conflict (of audit --proofs)", "audit"),
+    "streamhalf-watch-1": (WatchResult, "a result of watch", "watch"),
 }
 """By schema: the class of a document, what to call it, and the command that writes it."""
 
@@ -110,6 +112,12 @@ def read_audit(path: str | os.PathLike[str], *, storage_options: Mapping[str, An
 def read_conflicts(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> ConflictSets:
     """Read what `audit --proofs` wrote."""
     found: ConflictSets = _read_kind(path, storage_options, ConflictSets)
+    return found
+
+
+def read_watch(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> WatchResult:
+    """Read what `watch` wrote."""
+    found: WatchResult = _read_kind(path, storage_options, WatchResult)
     return found
 
 

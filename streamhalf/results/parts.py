@@ -62,7 +62,8 @@ class ColumnRecord(Record, frozen=True):
     """A column of a table, and the features made of it.
 
     `gaps` are counted where the encoding was made; `fill` takes their place. `known` are the values
-    of a category that rarer ones are told from; `base` is the one without an indicator.
+    of a category that rarer ones are told from; `base` is the one without an indicator. `form` is
+    how numbers or dates are written in a column of text: the decimal mark, or as of strptime.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ColumnRecord(Record, frozen=True):
     known: tuple[str, ...] = ()
     base: str | None = None
     reason: DropReason | None = None
+    form: str = ""
 
 
 class EncodingRecord(Record, frozen=True):
@@ -305,11 +307,6 @@ class TransformRecord(Record, frozen=True):
         return self.kind in (Transform.ISOTROPIC, Transform.RADIAL)
 
     @property
-    def keeps_thresholds(self) -> bool:
-        """True if all halfspaces keep their errors here, not only those through the centre."""
-        return self.kind != Transform.RADIAL
-
-    @property
     def through(self) -> HalfspaceClass:
         """The halfspaces without a threshold in this transform."""
         about_origin = bool(self.centre) and not any(self.centre)
@@ -434,3 +431,32 @@ class PassBudget(Record, frozen=True):
     nbytes: int
     delta: float | None = None
     n_tasks: int | None = None
+
+
+class FrameRecord(Record, frozen=True):
+    """The neighbourhood of a plane in which an update accepted rows: normal, threshold, scale."""
+
+    normal: tuple[float, ...]
+    threshold: float
+    delta: float
+
+
+class WatchReference(Record, frozen=True):
+    """Held-out rows behind a result, as a watch compares new ones with them.
+
+    `means`, `deviations` (standard) and `factors` are of the quantities of `reductions.RowProfile`: (x - centre) /
+    scale of every feature, and so on. A factor above 1 says how much more a mean varies than that of independent rows,
+    because rows come in clusters. `beta` bounds the share of the rows on which halfspaces within `eta` (and `kappa` in
+    threshold) of the returned one disagree with it.
+    """
+
+    n_rows: int
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    frames: tuple[FrameRecord, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    factors: tuple[float, ...]
+    eta: float
+    kappa: float
+    beta: float

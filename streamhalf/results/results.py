@@ -32,11 +32,14 @@ from streamhalf.results.parts import (
     TestResult,
     TransformRecord,
     TransformTrial,
+    WatchReference,
 )
 from streamhalf.results.quality import CalibrationRecord, CertificateRecord, OptRecord, Promise, Quality
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from streamhalf.results.watch import WatchResult
 
 
 COMMAND: ContextVar[str] = ContextVar("command line of this run", default="")
@@ -180,6 +183,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
     certificate: CertificateRecord | None = None
     calibration: CalibrationRecord | None = None
     held_out: HeldOutRecord | None = None
+    reference: WatchReference | None = None
     looks: tuple[LookRecord, ...] = ()
     measurements: DiagnosticsRecord | None = msgspec.field(default=None, name="diagnostics")
     digest: str = ""
@@ -203,6 +207,19 @@ class FitResult(Reported, frozen=True, kw_only=True):
         from streamhalf._models import predict_in_memory
 
         return predict_in_memory(self, X)
+
+    def watch(self, data: Any, **parameters: Any) -> WatchResult:
+        """Compare new rows with those behind this result; see `streamhalf.watch`.
+
+        Parameters
+        ----------
+        data, **parameters
+            As of `streamhalf.watch`.
+        """
+        from streamhalf.api import watch
+
+        found: WatchResult = watch(self, data, **parameters)
+        return found
 
     def __repr__(self) -> str:
         said = []

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.lower_bound import find_again, least_error, lower_bound, usual_search
-from streamhalf.certificate.search import SearchConfig
+from streamhalf.certificate.search import SearchConfig, find_again, least_error, lower_bound, usual_search
 from streamhalf.errors import UsageError
 from tests.certificate.brute_force import (
     Problem,

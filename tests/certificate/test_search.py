@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from streamhalf.certificate.cells import Cell, cells_along
-from streamhalf.certificate.search import Meter, Search, SearchConfig
+from streamhalf.certificate.packing import pack_rows
+from streamhalf.certificate.search import Meter, Search, SearchConfig, compile_search
 from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
+from streamhalf.kernels.loops import listening
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
@@ -141,3 +144,12 @@ def test_at__wide_cells_take_coarse_slabs_that_hold_the_same_rows():
     ends = (coarsest.z_low.min(), coarsest.z_high.max())
     assert ends == (finest.z_low.min(), finest.z_high.max())
     assert not ((coarsest.z_low < -1e-9) & (coarsest.z_high > 1e-9)).any()
+
+
+def test_compile_search__leaves_nothing_to_compile() -> None:
+    compile_search()
+    with listening(lambda: pytest.fail("a loop of the search was not compiled")):
+        search, error = search_of(plane_problem(n=400), 6, 4, 2)
+        search.run(everything(error))
+        X = np.random.default_rng(0).standard_normal((60, 2))
+        pack_rows(X, np.where(X[:, 1] >= 0, 1, -1).astype(np.int8), Plane(np.array([1.0, 0.0])), effort=10**6)

@@ -36,7 +36,7 @@ def bound_of(matrix, owner, y, steps):
     """The bound from shifts that belong to y, and the bottom vector that it ends with."""
     y = normalised(owner, y)
     shift = np.bincount(owner, y * (matrix @ y))
-    found, _ = bound_form(matrix, owner, shift, y, -1.0, steps, lapack_addresses())
+    found, _ = bound_form(matrix, owner, shift, y, -1.0, steps, -np.inf, lapack_addresses())
     return found, y
 
 

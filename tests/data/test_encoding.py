@@ -221,10 +221,24 @@ def test_bad_tables__have_one_sentence(name: str) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_bad_columns__are_named_in_one_message() -> None:
+def test_bad_tables__all_that_is_wrong_is_in_one_message() -> None:
     frame = FRAME.assign(a=[(1, "x")[i % 2] for i in range(N)], b=[(2, {"y"})[i % 2] for i in range(N)])
-    with pytest.raises(DataError, match=r"column 'a' holds .*column 'b' holds .*--drop"):
+    frame["zip"] = frame["age"].astype(str).where(frame.index != 7, "old")
+    frame["bought"] = np.resize(["yes", "no", "maybe", None], N)
+    words = (
+        r"DataFrame: bought: 3 classes found: .*; no label in 500 rows of 2,000, column 'bought'; .*; "
+        r"column 'a' holds .*; column 'b' holds .*; column 'zip' holds text among numbers: 'old' .*--drop"
+    )
+    with pytest.raises(DataError, match=words):
         open_source(frame, labels="bought")
+    with pytest.raises(UsageError, match=r"columns: 'ages' not among .*; drop: 'bought' is the label"):
+        open_source(frame, labels="bought", columns=("ages",), drop=("bought",))
+
+
+def test_columns__that_are_named_are_no_identifiers() -> None:
+    frame = FRAME.assign(id=np.arange(N)[::-1])
+    assert column(encoding_of(frame), "id").reason is DropReason.IDENTIFIER or "id" not in encoding_of(frame).used
+    assert encoding_of(frame, columns=("id", "age")).used == ("id", "age")
 
 
 def test_parquet__larger_than_what_is_kept_is_read_by_row_groups(

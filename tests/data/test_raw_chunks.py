@@ -15,8 +15,7 @@ from zarr.storage import ObjectStore
 
 from streamhalf.data import raw_chunks
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.buffers import drop_buffers, lend
-from streamhalf.data.raw_chunks import is_raw, prefetch_chunks, read_chunks
+from streamhalf.data.raw_chunks import drop_buffers, is_raw, lend, prefetch_chunks, read_chunks
 from streamhalf.data.remote_store import RemoteStore
 
 ROWS, DIM, STEP = 1000, 3, 64

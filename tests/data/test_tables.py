@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +14,9 @@ import pytest
 import streamhalf
 from streamhalf import DataError, UsageError
 from streamhalf.cli import main
+from streamhalf.data import tables
 from streamhalf.data.opening import open_source
+from streamhalf.data.tables import open_files
 from tests.conftest import make_rows
 
 X, Y = make_rows(600, 3, seed=8)
@@ -81,18 +86,106 @@ def test_table__that_cannot_be_read_is_named(tmp_path: Path) -> None:
         streamhalf.inspect(path)
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "words"),
-    [
-        ("rows.csv", "age;bought\n1,5;yes\n", "'age;bought', whose name has semicolons.*commas"),
-        ("rows.csv", "größe,bought\n1,yes\n", "not UTF-8 text; save it as UTF-8"),
-        ("rows.tsv", "age\tbought\n1\tyes\n", r"write it as \.csv .*or \.parquet"),
-    ],
+PLAIN = "age,city,since,visits,bought\n" + "".join(
+    f"{i % 90 + 0.25},{('Köln', 'Ulm', 'Bonn')[i % 3]},2021-{i % 12 + 1:02}-{i % 28 + 1:02},"
+    f"{i * i * 37 % 4001},{'ny'[i % 90 > 40]}\n"
+    for i in range(400)
 )
-def test_table__of_another_kind_is_told_how_to_be_one(file: str, content: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / file).write_bytes(content.encode("latin-1"))
-    with pytest.raises(DataError, match=words):
-        streamhalf.fit(tmp_path / file, label="bought")
+LINES = [line.split(",") for line in PLAIN.splitlines()]
+
+
+def written(separator: str = ",", **cells: Any) -> str:
+    """The plain table, separated and written otherwise."""
+    rows = [LINES[0]] + [
+        [cells.get(name, str)(cell) for name, cell in zip(LINES[0], line, strict=True)] for line in LINES[1:]
+    ]
+    return "".join(separator.join(row) + "\n" for row in rows)
+
+
+def dated(form: str) -> Any:
+    return lambda cell: f'"{date.fromisoformat(cell).strftime(form)}"'
+
+
+WRITTEN: dict[str, bytes] = {
+    "semicolons, decimal commas": written(";", age=lambda cell: cell.replace(".", ",")).encode(),
+    "tabs": written("\t").encode(),
+    "spaces": written(", ").encode(),
+    "thousands": written(visits=lambda cell: f'"{int(cell):,}"').encode(),
+    "dollars": written(visits=lambda cell: f"${cell}").encode(),
+    "percents": written(visits=lambda cell: f"{cell} %").encode(),
+    "a mark": b"\xef\xbb\xbf" + PLAIN.encode(),
+    "Windows": PLAIN.replace("\n", "\r\n").encode("cp1252"),
+    "empty lines": PLAIN.replace("\n", "\n\n").encode(),
+    "a comment": b"# rows of a shop, of 2021\n" + PLAIN.encode(),
+    "gzip": gzip.compress(PLAIN.encode()),
+    "American dates": written(since=dated("%m/%d/%Y")).encode(),
+    "British dates": written(since=dated("%d/%m/%Y")).encode(),
+    "German dates": written(since=dated("%d.%m.%Y")).encode(),
+    "dates in words": written(since=dated("%b %d, %Y")).encode(),
+    "dates of databases": written(since=dated("%d-%b-%Y")).encode(),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_csv__is_read_however_it_is_written(name: str, tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text(PLAIN, encoding="utf-8")
+    path = tmp_path / "rows.csv"
+    path.write_bytes(WRITTEN[name])
+    expected, found = (open_source(one, labels="bought") for one in (tmp_path / "plain.csv", path))
+    np.testing.assert_array_equal(found.read(found.blocks[0]).X, expected.read(expected.blocks[0]).X)
+    assert found.feature_names == expected.feature_names
+    assert found.record.classes == ("n", "y")
+    model = streamhalf.fit(expected, seed=1, certificate_degree=0)
+    again = open_source(path, labels="bought", encoding=found.encoding)
+    assert again.fingerprint == found.fingerprint
+    assert set(model.predict(pd.read_csv(tmp_path / "plain.csv"))) <= {"n", "y"}
+
+
+def test_csv__that_is_packed_is_one_block_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path := tmp_path / "rows.csv.gz").write_bytes(gzip.compress(PLAIN.encode()))
+    monkeypatch.setattr(tables, "_CSV_NBYTES", 1000)
+    found = open_files(str(path), None)
+    assert found is not None
+    assert (found.n_pieces, found.n_rows) == (1, 400)
+    monkeypatch.setattr(tables, "_MOST_PACKED", 10_000)
+    with pytest.raises(DataError, match=r"text in gzip; unpack it \(gunzip\)"):
+        open_files(str(path), None)
+
+
+def test_csv__marks_of_gaps_are_gaps_of_numbers_and_no_labels(tmp_path: Path) -> None:
+    rows = "".join(f"{'-' if i % 10 == 3 else i * 0.5},{'+-'[i % 2]}\n" for i in range(200))
+    (tmp_path / "rows.csv").write_text(f"age,y\n{rows}")
+    source = open_source(tmp_path / "rows.csv")
+    assert source.encoding is not None
+    assert [(one.use, one.gaps) for one in source.encoding.columns] == [("number", 20)]
+    assert source.record.classes == ("+", "-")
+
+
+def test_encoding__of_written_numbers_refuses_other_marks(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [f"{i},5" for i in range(100)], "b": [f"{i * i % 900 + 1},000" for i in range(1, 101)]})
+    encoding = open_source(frame.assign(y=np.resize([0, 1], 100))).encoding
+    assert encoding is not None
+    assert [one.form for one in encoding.columns] == [",", "."]
+    with pytest.raises(DataError, match=r"column 'a': .*found where numbers were fitted \('1.5'\)"):
+        open_source(frame.assign(a="1.5", y=np.resize([0, 1], 100)), encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (PLAIN.encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+        (bytes(range(256)), "binary data; give a CSV or Parquet file"),
+        (PLAIN.replace("\n", "\r").encode(), "lines end with carriage returns alone"),
+        (b"a,a,b,b,y\n1,2,3,4,0\n", "two columns are called 'a' and two columns are called 'b'"),
+        (b"", "no rows and no names of columns"),
+    ],
+    ids=["UTF-16", "binary", "carriage returns", "names twice", "empty"],
+)
+def test_csv__that_cannot_be_read_has_one_sentence(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(DataError, match=words) as caught:
+        streamhalf.fit(tmp_path / "rows.csv", label="bought")
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_plan__of_a_table_asks_for_the_column_of_labels(table: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from typing import Any
 
 import numpy as np
@@ -134,10 +133,8 @@ def test_local_slabs__wait_for_their_time() -> None:
     watch = LocalSlabs(events.append, seconds=1000.0)
     tell = watch.listen("final", SLABS)
     assert tell is not None
-    started = time.monotonic()
     for i in range(20):
         tell(SLABS.map(block(5, i)))
         watch(PassProgress("final", 5 * (i + 1), 100))
-    assert time.monotonic() - started < 1000.0
     assert sum(isinstance(one, SlabsCounted) for one in events) == 1
     assert watch.listen("certificate", LabelCounts()) is None

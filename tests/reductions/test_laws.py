@@ -33,6 +33,7 @@ from streamhalf.reductions import (
     PlaneErrors,
     ReviewSample,
     RowDigest,
+    RowProfile,
     RowSample,
     SegmentScatter,
     SlabCovariance,
@@ -90,6 +91,15 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
         Suspects(turns(dim), None, MAX_ROWS, limit=1), 0.3, (3, 2, 0, 4), seed=1, stream=9
     ),
     RowDigest: lambda dim: RowDigest(),
+    RowProfile: lambda dim: RowProfile(
+        planes(dim)[0],
+        isotropic(dim),
+        planes(dim)[1],
+        np.linspace(-1, 1, dim),
+        np.linspace(0.5, 2.0, dim),
+        (Frame(planes(dim)[1], 0.5), Frame(planes(dim)[0], 0.3)),
+        total_rows=MAX_ROWS,
+    ),
     RowSample: lambda dim: RowSample(20, seed=1, stream=9),
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),

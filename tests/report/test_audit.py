@@ -9,7 +9,7 @@ from rich.console import Console
 
 import streamhalf
 from streamhalf.report.audit import audit_section, render_audit, show_audit, sparkline
-from streamhalf.results import AuditResult, FeatureShift, replace
+from streamhalf.results import AuditResult, Gathering, replace
 from tests.conftest import make_rows
 
 X, Y = make_rows(4_000, 3, seed=8)
@@ -54,7 +54,7 @@ def test_sparkline__of_nothing_is_flat() -> None:
 
 
 def test_section__has_figure_and_tables_and_escapes_names(result: AuditResult) -> None:
-    odd = replace(result, features=(FeatureShift("<script>", 0.0, 1.0, 0.5, 0.5),))
+    odd = replace(result, gatherings=(Gathering("<script>", "1", 9, 10, 0.5, 5.0, 1e-3),))
     section = audit_section(odd)
     assert "&lt;script&gt;" in section
     assert "<script>" not in section

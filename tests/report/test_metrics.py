@@ -7,10 +7,10 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from streamhalf.engine.live_messages import RunClosed, encode
-from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
+from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted, Watched
 from streamhalf.report.live import Board
 from streamhalf.report.metrics import Totals
-from streamhalf.results import PassRecord, Verdict
+from streamhalf.results import Drift, DriftStatement, PassRecord, Verdict
 
 RECORD = PassRecord("initial", 400, 8000, 300, 2.0)
 
@@ -44,6 +44,22 @@ def test_totals__count_rows_passes_and_runs() -> None:
     assert '\nstreamhalf_runs_total{verdict="rejected"} 1.0\n' in text
     assert '\nstreamhalf_runs_total{verdict="failed"} 1.0\n' in text
     assert "\nstreamhalf_runs_under_way 1.0\n" in text
+
+
+def test_totals__tell_what_the_latest_watch_found() -> None:
+    drifted = DriftStatement("errors", "", Drift.DRIFTED, 0.05, 0.09, 0.04, 0.01, 0.01, 1, 1)
+    steady = DriftStatement("means", "x1", Drift.STEADY, 0.0, 0.0, 0.005, 0.01, 0.025, 4)
+    text = told(
+        ("a", RunStarted("watch", "new.zarr", 400, 4)),
+        ("a", Watched(Drift.DRIFTED, 3, (steady, drifted))),
+        ("a", RunClosed()),
+    )
+    assert '\nstreamhalf_runs_total{verdict="drifted"} 1.0\n' in text
+    assert '\nstreamhalf_watch_outcome{outcome="drifted"} 1.0\n' in text
+    assert '\nstreamhalf_watch_outcome{outcome="steady"} 0.0\n' in text
+    assert '\nstreamhalf_watch_distance{kind="errors"} 4.0\n' in text
+    assert '\nstreamhalf_watch_drifted{kind="means"} 0.0\n' in text
+    assert "\nstreamhalf_watch_error 0.09\n" in text
 
 
 def test_totals__of_the_latest_scheduler_in_a_process_are_asked_for() -> None:

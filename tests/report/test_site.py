@@ -89,6 +89,10 @@ def test_site__opens_by_itself(site: Path, browser: Browser, width: int, scheme:
         for name in ("index", "tutorial", "api", "real-data"):
             page.goto((site / f"{name}.html").as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.goto((site / "commands.html").as_uri())
+        boxes = page.locator("pre").evaluate_all("found => found.map(one => one.scrollWidth - one.clientWidth)")
+        assert len(boxes) > 10
+        assert width < 1200 or max(boxes) <= 1  # no help is cut off
         page.goto((site / "search.html").as_uri() + "?q=certificate")
         page.wait_for_selector("ul.search li a")
     finally:

@@ -105,25 +105,6 @@ def test_create_store__bad_chunk_rows_are_refused(tmp_path: Path) -> None:
         create_store(Target(str(tmp_path / "store.zarr")), make_spec(), chunk_rows=0)
 
 
-def test_store__takes_urls_with_storage_options(tmp_path: Path) -> None:
-    url = f"file://{tmp_path}/store.zarr"
-    spec = make_spec(rows=1_000)
-    write_store(url, spec, chunk_rows=300, storage_options={"auto_mkdir": True})
-    group = zarr.open_group(url, mode="r")
-    np.testing.assert_array_equal(group["X"][:], whole(spec)[1].X)
-    with pytest.raises(UsageError, match="--overwrite"):
-        create_store(Target(url, {"auto_mkdir": True}), spec)
-
-
-def test_write_rows__refuses_half_chunks(tmp_path: Path) -> None:
-    spec = make_spec()
-    url = str(tmp_path / "store.zarr")
-    create_store(Target(url), spec, chunk_rows=10_000)
-    for part in (RowRange(5, 10_000), RowRange(0, 10_001)):
-        with pytest.raises(UsageError, match=r"row_range: .* chunks of 10000 rows"):
-            write_rows(Target(url), spec, plant(spec), part)
-
-
 def test_finish_store__refuses_a_missing_chunk(tmp_path: Path) -> None:
     spec = make_spec()
     url = str(tmp_path / "store.zarr")
@@ -133,17 +114,3 @@ def test_finish_store__refuses_a_missing_chunk(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="3 of 4 chunks of X"):
         finish_store(Target(url), spec, planted, 0)
     assert zarr.open_group(url, mode="r").attrs["streamhalf"]["complete"] is False
-
-
-@pytest.mark.parametrize(("name", "chunk"), [("X", "c/1/0"), ("y", "c/1")])
-def test_store__a_flipped_byte_is_seen(tmp_path: Path, name: str, chunk: str) -> None:
-    url = str(tmp_path / "store.zarr")
-    write_store(url, make_spec(), chunk_rows=10_000)
-    path = tmp_path / "store.zarr" / name / chunk
-    content = bytearray(path.read_bytes())
-    content[100] ^= 1
-    path.write_bytes(content)
-    array = zarr.open_array(url, path=name, mode="r")
-    assert len(array[:10_000]) == 10_000
-    with pytest.raises(ValueError, match="checksum"):
-        array[10_000:20_000]

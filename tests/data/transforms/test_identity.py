@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamhalf.data.transforms import ROW_MAPS, Identity, Isotropic, make_transform
+from streamhalf.data.transforms import TRANSFORMS, Identity, Isotropic, make_transform
 from streamhalf.errors import DataError
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import Transform, TransformRecord
@@ -24,9 +24,9 @@ def test_identity__is_what_a_record_without_numbers_stands_for() -> None:
 
 def test_registry__makes_every_map_from_its_record() -> None:
     for example in (Identity(), Isotropic(np.zeros(1), np.eye(1))):
-        assert type(example) in ROW_MAPS
+        assert type(example) in TRANSFORMS
         assert type(make_transform(example.record)) is type(example)
-    assert len({kind.kind for kind in ROW_MAPS}) == len(ROW_MAPS)
+    assert len({kind.kind for kind in TRANSFORMS}) == len(TRANSFORMS)
 
 
 def test_row_map__of_no_known_kind_is_named() -> None:

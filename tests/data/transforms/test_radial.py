@@ -184,8 +184,6 @@ def test_from_record__refuses_what_no_run_has_written() -> None:
 def test_record__names_the_class_of_its_halfspaces() -> None:
     record = RADIAL.record
     assert (record.kind, record.through, record.whitened) == (Transform.RADIAL, "centre", True)
-    assert not record.keeps_thresholds
-    assert TransformRecord(Transform.ISOTROPIC).keeps_thresholds
     back = Halfspace.of(RADIAL.to_stored(Plane(np.array([1.0, 2.0, 3.0, 4.0]))))
     assert record.class_of(back) is HalfspaceClass.CENTRE
     assert record.class_of(replace(back, offset=back.offset + 1)) is HalfspaceClass.ANY

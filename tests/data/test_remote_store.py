@@ -6,7 +6,6 @@ import http.server
 import os
 import pickle
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 import s3fs
 
 import streamhalf
-from streamhalf.data.store_url import StoreURL, configured_endpoint
+from streamhalf.data.remote_store import StoreURL, configured_endpoint
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.paths import Folder
 from streamhalf.redact import denial
@@ -153,7 +152,6 @@ def test_denied__names_store_and_credentials_at_once(
     (aws_files / "credentials").write_text(CREDENTIALS.format("here"))
     if "profile" not in options:
         options = {**options, "endpoint_url": denying}
-    started = time.monotonic()
     for use in (
         lambda: streamhalf.open_source(URL, storage_options=options),
         lambda: Folder("s3://bucket/saved", options).read("manifest.json", 100),
@@ -163,7 +161,6 @@ def test_denied__names_store_and_credentials_at_once(
             use()
         assert "None" not in str(e.value)
         assert "never-shown" not in str(e.value)
-    assert time.monotonic() - started < 12  # a busy machine; 16 s where the server is not known
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Watching: whether new rows still look like those behind a result."""

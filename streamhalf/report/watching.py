@@ -1,0 +1,239 @@
+"""A watch in words: on a terminal, as a card, as a page of its own or a section of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from streamhalf.monitoring.watching import drifted_stretches
+from streamhalf.redact import plural
+from streamhalf.report.figures import Figure
+from streamhalf.report.html import macro
+from streamhalf.report.svg import Axis, HeatMap, Plot, Rule, Steps
+from streamhalf.report.tables import Cells, Table
+from streamhalf.report.terminal import show_table
+from streamhalf.report.words import about, count, degrees, number, percent
+from streamhalf.results import Drift, DriftStatement, WatchResult
+
+_KINDS = {
+    "means": "mean of",
+    "spreads": "spread of",
+    "moments": "moment of",
+    "slabs": "margin",
+    "acceptance": "accepted",
+    "predictions": "predicted",
+    "labels": "labelled",
+    "errors": "error",
+}
+"""What each kind of comparison is called, before its subject."""
+
+_IN_DEVIATIONS = ("means", "spreads", "moments")
+_SIGNS = {Drift.STEADY: ("✓", "bold green"), Drift.DRIFTED: ("✗", "bold red"), Drift.INCONCLUSIVE: ("?", "bold yellow")}
+_MOST_LOOKS, _MOST_FEATURES = 60, 40
+_HIGHEST = 1e6
+
+
+def _name(one: DriftStatement) -> str:
+    return f"{_KINDS[one.kind]} {one.subject}".rstrip()
+
+
+def _apart(one: DriftStatement, value: float) -> str:
+    if one.kind not in _IN_DEVIATIONS:
+        return percent(min(value, 1.0))
+    return f"{value:.3f} sd" if value < _HIGHEST else "far"
+
+
+def _value(one: DriftStatement, value: float) -> str:
+    return number(value) if one.kind in _IN_DEVIATIONS else percent(value)
+
+
+_STATEMENT: Cells = {
+    "compared": _name,
+    "behind": lambda one: _value(one, one.behind),
+    "new": lambda one: _value(one, one.new),
+    "apart": lambda one: _apart(one, one.distance),
+    "chance": lambda one: _apart(one, one.chance),
+    "outcome": lambda one: str(one.outcome),
+}
+
+
+def statement_cells(one: DriftStatement) -> list[str]:
+    """What is compared, both values, how far they are apart, and what chance explains."""
+    return [write(one) for write in _STATEMENT.values()]
+
+
+def statement_table(result: WatchResult) -> Table:
+    """Every kind of quantity, by the member that says most."""
+    return Table.of("Compared", _STATEMENT, result.statements, words=("compared", "outcome"))
+
+
+def column_table(result: WatchResult) -> Table:
+    """Features that moved most."""
+    return Table.of("Features that moved most", _STATEMENT, result.columns, words=("compared", "outcome"))
+
+
+def headline(result: WatchResult) -> str:
+    """What was compared, and at which look."""
+    look = f", look {result.look}" if result.look > 1 else ""
+    return f"{plural(result.data.rows, 'new row')} beside {count(result.rows_behind)} behind the result{look}"
+
+
+def verdict(result: WatchResult) -> str:
+    """The outcome in a sentence."""
+    drifted = [_name(one) for one in result.statements if one.outcome is Drift.DRIFTED]
+    if drifted:
+        more = f" and {len(drifted) - 3} more" if len(drifted) > 3 else ""
+        return f"Rows have drifted: {', '.join(drifted[:3])}{more}."
+    if result.outcome is Drift.STEADY:
+        return f"Rows are steady: nothing moved by more than the tolerance of {percent(result.tolerance)} of the rows."
+    needed = [one.rows_needed for one in result.statements if one.outcome is Drift.INCONCLUSIVE]
+    known = [one for one in needed if one is not None]
+    if known and len(known) == len(needed):
+        return f"Chance could hide drift, or be it: about {about(max(known))} new rows would tell."
+    return "Chance could hide drift, or be it: a result of more rows, or a larger tolerance, would tell."
+
+
+def details(result: WatchResult) -> list[str]:
+    """Where labels went wrong, the neighbourhood, and what holds with which probability."""
+    places = drifted_stretches(result)
+    if 2 * sum(one.n_rows for one in places) > result.data.rows:
+        places = []  # all over: the error says it
+    said = [
+        f"Labels went wrong in rows {count(one.start)} to {count(one.stop - 1)}: error {percent(one.error)}."
+        for one in places[:2]
+    ]
+    low, high = percent(result.beta_behind), percent(result.beta)
+    said.append(
+        f"Halfspaces within {degrees(2 * math.asin(result.eta / 2))} disagree with it on at most {high} of the new rows"
+        f" ({low} behind the result)."
+    )
+    if not result.labelled:
+        said.append("The new rows have no labels: the error was not compared.")
+    looks = "" if result.look == 1 else f" over all looks (this one spends {number(result.tau_spent)})"
+    said.append(f"A false alarm has probability {number(result.tau)} at most{looks}.")
+    return said
+
+
+def show_watch(console: Console, result: WatchResult) -> None:
+    """Print the outcome, every kind of quantity, and what follows."""
+    sign, style = _SIGNS[result.outcome]
+    console.print(Text(f"watch: {headline(result)}"))
+    console.print(Text.assemble((f"{sign} {result.outcome.upper()}", style), f" {verdict(result)}"))
+    show_table(console, statement_table(result))
+    for text in details(result):
+        console.print(Text(text, "dim"))
+
+
+def error_figure(result: WatchResult) -> Figure | None:
+    """The error over looks, with bounds that hold for all of them."""
+    looks = [one for one in result.history if one.error is not None][-_MOST_LOOKS:]
+    behind = result.statement("errors")
+    if not looks or behind is None:
+        return None
+    edges = (looks[0].look - 0.5, *(one.look + 0.5 for one in looks))
+    lines = [
+        Steps(label, role, edges, tuple(100 * (getattr(one, name) or 0.0) for one in looks))
+        for label, role, name in (
+            ("error", "main", "error"),
+            ("bounds of all looks", "reference", "error_low"),
+            ("", "reference", "error_high"),
+        )
+    ]
+    top = max(100 * behind.behind, *(100 * (one.error_high or 0.0) for one in looks))
+    said = (
+        f"Error at each look, and bounds that hold for all looks together with probability {1 - result.tau:g}. "
+        "Named line: the error behind the result."
+    )
+    picture = Plot(
+        "Error over looks",
+        said,
+        Axis("look", edges[0], edges[-1], whole=True),
+        Axis("error", 0.0, 1.1 * top or 1.0, unit="%"),
+        (Rule("behind the result", "contrast", 100 * behind.behind), *lines),
+    )
+    cells: Cells = {
+        "look": lambda one: str(one.look),
+        "finished": lambda one: one.finished,
+        "rows": lambda one: count(one.n_rows),
+        "error": lambda one: percent(one.error),
+        "at least": lambda one: percent(one.error_low),
+        "at most": lambda one: percent(one.error_high),
+        "outcome": lambda one: str(one.outcome),
+    }
+    return Figure((picture,), said, (Table.of("Looks", cells, looks, words=("finished", "outcome")),))
+
+
+def drift_figure(result: WatchResult) -> Figure | None:
+    """How far the means of features moved at each look: the features that ever moved most."""
+    looks, names = result.history[-_MOST_LOOKS:], result.data.feature_names
+    known = min((len(one.shifts) for one in looks), default=0)
+    if len(looks) < 2 or known == 0:
+        return None
+    order = sorted(range(known), key=lambda j: -max(abs(one.shifts[j]) for one in looks))[:_MOST_FEATURES]
+    tolerance = next(one.tolerance for one in result.statements if one.kind == "means")
+    rows = tuple(tuple(one.shifts[j] for one in looks) for j in order)
+    said = (
+        f"Shift of the mean of each feature from that behind the result, in standard deviations, look by look; full "
+        f"colour from {number(4 * tolerance)}, four times the tolerance."
+    )
+    picture = HeatMap(
+        "Drift by feature over looks",
+        said,
+        tuple(names[j] if len(names[j]) < 16 else f"{names[j][:15]}…" for j in order),
+        tuple(str(one.look) for one in looks),
+        rows,
+        4 * tolerance,
+    )
+    table = Table(
+        "Drift by feature",
+        ("feature", *(f"look {one.look}" for one in looks)),
+        tuple((names[j], *(f"{value:+.3f}" for value in row)) for j, row in zip(order, rows, strict=True)),
+        words=("feature",),
+    )
+    return Figure((picture,), said, (table,))
+
+
+def stretch_figure(result: WatchResult) -> Figure | None:
+    """The error along the new rows."""
+    found, behind = result.stretches, result.statement("errors")
+    if len(found) < 2 or behind is None:
+        return None
+    edges = (float(found[0].start), *(float(one.stop) for one in found))
+    heights = tuple(100 * one.error for one in found)
+    said = "Error along the new rows, in the order in which they come."
+    picture = Plot(
+        "Error along the new rows",
+        said,
+        Axis("row", edges[0], edges[-1], whole=True),
+        Axis("error", 0.0, 1.1 * max(*heights, 100 * behind.behind) or 1.0, unit="%"),
+        (
+            Steps("error", edges=edges, heights=heights, filled=True),
+            Rule("behind the result", "contrast", 100 * behind.behind),
+        ),
+    )
+    cells: Cells = {
+        "rows": lambda one: f"{count(one.start)} to {count(one.stop - 1)}",
+        "error": lambda one: percent(one.error),
+        "drifted": lambda one: "yes" if one.drifted else "no",
+    }
+    return Figure((picture,), said, (Table.of("Errors along the rows", cells, found, words=("rows", "drifted")),))
+
+
+def watch_section(result: WatchResult) -> str:
+    """The watch as a <section> of a report."""
+    return _html("section")(result)
+
+
+def render_watch(result: WatchResult) -> str:
+    """The watch as one self-contained HTML document."""
+    return _html("page")(result).lstrip()
+
+
+def _html(name: str) -> Callable[..., str]:
+    figures = {"error_figure": error_figure, "drift_figure": drift_figure, "stretch_figure": stretch_figure}
+    words = {"headline": headline, "verdict": verdict, "details": details}
+    tables = {"statement_table": statement_table, "column_table": column_table}
+    return macro("watch.html.j2", name, **figures, **words, **tables)
