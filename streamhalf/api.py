@@ -72,16 +72,9 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
-from streamhalf.label_issues.proofs import check_sets, rows_of
-from streamhalf.label_issues.reviews import judge_reviews, read_reviews
-from streamhalf.monitoring.watching import Looks, look_at, reference_of
 from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
-from streamhalf.report.audit import render_audit
-from streamhalf.report.html import render_report
-from streamhalf.report.watching import render_watch
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -101,11 +94,12 @@ from streamhalf.results import (
     replace,
 )
 from streamhalf.stream import learn_batches
-from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
+
+    from streamhalf.label_issues.audit import Audited
 
 _DRAWN_NBYTES = 8
 """Features are drawn in double precision, whatever is stored."""
@@ -333,6 +327,8 @@ def verify(
 
 
 def _verify_sets(sets: ConflictSets, source: Source, run: Run) -> VerifyResult:
+    from streamhalf.label_issues.proofs import check_sets, rows_of
+
     rows = rows_of(sets, source.n_rows)
     some: Any = run.reduce("proofs", source, RowSample(max(1, rows.n_rows), 0, 0), blocks=rows)
     return VerifyResult(check_sets(sets, some.block), tuple(run.passes))
@@ -473,6 +469,9 @@ def audit(
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    from streamhalf.label_issues.audit import Audit, AuditRequest, check_probabilities, held_by_audit
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
     if out is not None:
         check_file(out, overwrite=overwrite)
@@ -531,6 +530,8 @@ def watch(
             f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
         )
     usable_halfspace(result)
+    from streamhalf.monitoring.watching import Looks, look_at, reference_of
+
     reference_of(result)
     if state is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"state": state})
@@ -555,6 +556,8 @@ def judge_review(path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].d
     tau
         Probability that an interval does not hold, for all of them together.
     """
+    from streamhalf.label_issues.reviews import judge_reviews, read_reviews
+
     return judge_reviews(*read_reviews(path), tau)
 
 
@@ -797,7 +800,13 @@ def report(
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    from streamhalf.label_issues.audit import Audited
+    from streamhalf.report.audit import render_audit
+    from streamhalf.report.html import render_report
+
     if isinstance(result, WatchResult):
+        from streamhalf.report.watching import render_watch
+
         write_text_to(path, render_watch(result), storage_options=storage_options)
         return
     result = result.result if isinstance(result, Audited) else result

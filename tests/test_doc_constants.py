@@ -15,7 +15,7 @@ from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE
 from streamhalf.testers.constants import FINEST_SCALE
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM
-from streamhalf.testers.slab_covariance import COVARIANCE_LIMIT
+from streamhalf.testers.slabs import COVARIANCE_LIMIT
 from streamhalf.testers.wedge import ANY_WEDGE_LIMIT, WEDGE_LIMIT
 
 ROOT = Path(__file__).parents[1]

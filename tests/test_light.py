@@ -41,6 +41,7 @@ def test_fit__of_a_store_needs_no_other_arrays(tmp_path: Path) -> None:
     spec = {"marginal": "gaussian", "noise": "random", "rate": 0.05, "seed": 1}
     streamhalf.synth(store, rows=20_000, dim=3, **spec)
     loaded = loaded_by(COMMAND.format(arguments=["fit", store, "--quiet", "--seed", "1"]))
+    assert not loaded & {"scipy.optimize", "scipy.stats", "sklearn", "streamhalf.synthetic.spec"}
     assert {"dask.threaded", "streamhalf.algorithms.driver", "streamhalf.report.words"} <= loaded
     assert not loaded & {"dask.array", "distributed", "pandas", "xarray", "rich._emoji_codes"}
 

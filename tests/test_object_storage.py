@@ -282,7 +282,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     result = streamhalf.fit(
         URL, n_workers=2, storage_options=s3.options, checkpoint=folder, resume=True, observer=observer, **OPTIONS
     )
-    assert (observer.started[0], observer.started[-1]) == ("update-3", "final")
+    assert (observer.started[0], observer.started[-1]) == ("update-3", "calibration")
     assert comparable(result) == undisturbed
 
 

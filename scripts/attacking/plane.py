@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.testers.slab_covariance import COVARIANCE_LIMIT
+from streamhalf.testers.slabs import COVARIANCE_LIMIT
 from streamhalf.testers.wedge import ANY_WEDGE_LIMIT
 
 Array = NDArray[np.float64]

@@ -1,9 +1,6 @@
 """Whole commands side by side: a fit with its certificate, and the classifiers used instead.
 
-Each is a process of its own, imports and reading included, in turns, with as many threads. Without
-the rest of the benchmark, in any environment with streamhalf and scikit-learn:
-
-    python -m scripts.benchmarking.peers STORE.zarr [--rounds 5] [--threads 2]
+Each is a process of its own, imports and reading included, in turns, with as many threads.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scripts.benchmarking.stores import Folder, read_bare
-from scripts.benchmarking.tables import Criterion, Table, to_markdown
+from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
 
 DIM, ROOT = 8, Path(__file__).parents[2]
@@ -45,14 +42,11 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int, threads: int = 2) 
     return Table(
         "peers",
         f"Whole commands in turns, d = {DIM}, 5% chow noise (planted error 0.050)",
-        _HEADER,
+        ("rows", "command", "seconds", "fit / this", "CPU s", "error on all rows"),
         lines,
         criteria,
         "Each command is a process of its own, imports included; the fit has its certificate.",
     )
-
-
-_HEADER = ("rows", "command", "seconds", "fit / this", "CPU s", "error on all rows")
 
 
 def compare(store: str, *, rounds: int, threads: int) -> tuple[list[tuple[Any, ...]], dict[str, float]]:
@@ -177,19 +171,14 @@ def _error(store: str, normal: Any, offset: float) -> float:
 
 
 def main() -> int:
+    """Run one learner in this process."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("store", help="a Zarr store with X and y (labels -1 and +1)")
-    parser.add_argument("--rounds", type=int, default=5, help="repetitions in turns (5)")
-    parser.add_argument("--threads", type=int, default=2, help="of each command (2)")
-    parser.add_argument("--learner", choices=LEARNERS, help="run one, in this process")
-    parser.add_argument("--since", type=float, default=time.time(), help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--learner", choices=LEARNERS, required=True)
+    parser.add_argument("--since", type=float, required=True, help="when the command began")
     given = parser.parse_args()
-    if given.learner:
-        print(json.dumps(learn(given.learner, given.store, given.threads, given.since)))
-        return 0
-    lines, _ = compare(given.store, rounds=given.rounds, threads=given.threads)
-    title = f"{given.store}, medians of {given.rounds} rounds"
-    print(to_markdown(Table("peers", title, _HEADER[1:], lines).to_json()))
+    print(json.dumps(learn(given.learner, given.store, given.threads, given.since)))
     return 0
 
 

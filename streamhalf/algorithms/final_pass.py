@@ -32,7 +32,7 @@ from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.results import HalfspaceClass, Stage
 from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.moments import with_sketch
-from streamhalf.testers.slab_covariance import SlabCovarianceTester
+from streamhalf.testers.slabs import SlabCovarianceTester
 from streamhalf.testers.wedge import WedgeTester
 
 _SKETCHES = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.results import HalfspaceClass, Sampling, Stage
 from streamhalf.testers import TESTERS, Context, Tester, TesterSet
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 TESTERS_TAU = 1 / 2
@@ -303,6 +303,7 @@ def smallest_plan(dim: int, config: RunConfig, testers: Testers = TESTERS) -> Ru
     return _split_rows(plan, plan.required_rows, config)
 
 
+@lru_cache(maxsize=8)
 def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The smallest eps that `n_rows` rows can judge (or the configured one), all rows dealt out.
 

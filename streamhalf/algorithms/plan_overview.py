@@ -61,7 +61,7 @@ from streamhalf.results import (
 )
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
-from streamhalf.testers.slab_mass import finest_half_count
+from streamhalf.testers.slabs import finest_half_count
 
 _MATRICES = 12
 """Of a single candidate in the final pass, however little room there is: slabs and wedges."""

@@ -19,7 +19,7 @@ from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
 from streamhalf.testers.base import TesterSet
 from streamhalf.testers.constants import LARGEST_DEVIATION, SlabSlack, constant_by_scale, have_no_gap
 from streamhalf.testers.moments import WIDE_DIM, MomentTester, excluded_deviation, expected_quadratics
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabMassTester
 
 GOOD_CONSTANT = 5.0
 """The constant from which on a run says what a better one would take."""

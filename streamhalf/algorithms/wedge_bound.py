@@ -16,8 +16,7 @@ from streamhalf.reductions.plane_slabs import CandidateSlabsResult, SlabCovarian
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import TestResult
 from streamhalf.testers.base import TesterSet
-from streamhalf.testers.slab_covariance import SlabCovarianceTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 

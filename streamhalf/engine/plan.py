@@ -23,6 +23,7 @@ from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.events import Observer, PassEnded
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import measure
 from streamhalf.results import PassRecord
 
 R = TypeVar("R")
@@ -219,17 +220,10 @@ def _rows_apart(source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
-    memory = task_memory(context.task_nbytes, context.room)
-    reduction, total = context.reduction, None
     # values that are not finite are looked for where they matter
-    with memory, np.errstate(all="ignore"):
-        for block in context.read(item):
-            partial, n_rows = reduction.map(block), block.n_rows
-            del block  # its buffer is used for the next one
-            if total is not None:
-                partial, n_rows = reduction.combine(total.partial, partial), n_rows + total.n_rows
-            total = Counted(n_rows, partial)
-        if total is None:
+    with task_memory(context.task_nbytes, context.room), np.errstate(all="ignore"):
+        total = Counted(*measure(context.reduction, context.read(item)))
+        if not total.n_rows:
             raise ValueError("a task without blocks")
         if context.tell is not None:
             context.tell(total.partial)

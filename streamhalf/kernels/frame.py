@@ -53,9 +53,17 @@ class Frame:
 
     def to_frame(self, X: NDArray[np.floating[Any]], along: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
         """A (x - t v) of every row, with its v·x at hand (Algorithm 4, line 3), as X is."""
-        threshold, v = self.plane.threshold, self.plane.normal
-        shift = (along - threshold) * (1 / self.delta - 1) - threshold
-        return np.asarray(X + np.outer(shift.astype(X.dtype), v.astype(X.dtype)))
+        return self.show(X, np.arange(len(X)), along)
+
+    def show(
+        self, X: NDArray[np.floating[Any]], places: NDArray[np.int64], along: NDArray[np.float64]
+    ) -> NDArray[np.floating[Any]]:
+        """The same of the rows at some places."""
+        from streamhalf.kernels import loops
+
+        shown, v = np.empty((len(places), X.shape[1]), dtype=X.dtype), self.plane.normal.astype(X.dtype)
+        loops.show(frozen(X), frozen(places), frozen(along), self.plane.threshold, 1 / self.delta - 1, v, shown)
+        return shown
 
     def from_frame(self, plane: Plane) -> Plane:
         """The plane whose image in the frame is `plane`, at length 1.
@@ -69,30 +77,34 @@ class Frame:
         return Plane(normal, threshold).unit()
 
 
-def find_accepted(
-    frames: Sequence[Frame],
-    X: NDArray[np.floating[Any]],
-    uniforms: NDArray[np.float64],
-    tops: Sequence[float] | None = None,
-) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """For each frame, the places of the rows that it accepts by their numbers, and their v·x.
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameSet:
+    """Several frames that look at rows at once, in the form that the loop takes them."""
 
-    A row is accepted if its number u, over the frame's top if it has one, is below
-    `Frame.acceptance`.
-    """
-    from streamhalf.kernels import loops
+    count: int
+    normals: NDArray[np.float64]
+    table: NDArray[np.float64]
 
-    if not frames:
-        return []
-    shape = len(frames), len(X)
-    aims, steepness = ([getattr(frame, name) for frame in frames] for name in ("aim", "steepness"))
-    tops = [1.0] * len(frames) if tops is None else tops
-    places, along = np.empty(shape, dtype=np.int64), np.empty(shape)
-    counts = np.empty(len(frames), dtype=np.int64)
-    normals = padded(np.array([frame.plane.normal for frame in frames]))
-    table = np.array([aims, steepness, tops], dtype=np.float64).T.copy()
-    loops.find_accepted(frozen(X), frozen(uniforms), normals, table, places, along, counts)
-    return [(places[i, :count].copy(), along[i, :count].copy()) for i, count in enumerate(counts.tolist())]
+    @classmethod
+    def of(cls, frames: Sequence[Frame], tops: Sequence[float]) -> FrameSet:
+        """Frames, and the share of the rows that each sees: those with smaller numbers."""
+        normals = padded(np.array([frame.plane.normal for frame in frames]))
+        table = [(frame.aim, frame.steepness, top) for frame, top in zip(frames, tops, strict=True)]
+        return cls(len(frames), normals, np.array(table, dtype=np.float64))
+
+    def find(
+        self, X: NDArray[np.floating[Any]], uniforms: NDArray[np.float64]
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """For each frame, the places of the rows that it accepts by their numbers, and their v·x.
+
+        A row is accepted if its number u, over the frame's top, is below `Frame.acceptance`.
+        """
+        from streamhalf.kernels import loops
+
+        shape, counts = (self.count, len(X)), np.empty(self.count, dtype=np.int64)
+        places, along = np.empty(shape, dtype=np.int64), np.empty(shape)
+        loops.find_accepted(frozen(X), frozen(uniforms), self.normals, self.table, places, along, counts)
+        return [(places[i, :count], along[i, :count]) for i, count in enumerate(counts.tolist())]
 
 
 def acceptance_rate(threshold: float, delta: float) -> float:

@@ -227,13 +227,14 @@ def _locate(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: in
     for r in range(len(values)):
         negative = np.uint32(np.int32(bits[r]) >> np.int32(31))
         out[r] = (bits[r] ^ (negative | np.uint32(0x80000000))) >> np.uint32(CELL_SHIFT)
-    for r in range(len(values)):
-        low, size = first[out[r]], first[out[r] + 1] - first[out[r]]
-        for _ in range(steps):
-            half = (size + 1) // 2
-            beyond = size > 0 and edges[low + half - 1] <= values[r]
-            low, size = (low + half, size - half) if beyond else (low, half - 1)
-        out[r] = low
+    last = len(edges) - 1
+    for r in range(len(values)):  # without a branch, which would be mistaken every other time
+        low, high = first[out[r]], first[out[r] + 1]
+        for _ in range(steps - 1):
+            middle = (low + high) >> 1
+            beyond = (low < high) & (edges[min(middle, last)] <= values[r])
+            low, high = (middle + 1 if beyond else low), (high if beyond else middle)
+        out[r] = low + np.int32((low < high) & (edges[min(low, last)] <= values[r]))
 
 
 @compiled
@@ -350,6 +351,16 @@ def find_accepted(
                             along[i + k, found] = margin[r]
                             found += 1
                 counts[i + k] = found
+
+
+@compiled
+def show(X: Rows, places: Counts, along: Doubles, threshold: float, factor: float, v: Rows, out: Rows) -> None:
+    """Fill `out` with rows at some places, moved along v by (v·x - threshold) factor - threshold."""
+    for i in range(len(places)):
+        row, moved = X[places[i]], out[i]
+        shift = v.dtype.type((along[i] - threshold) * factor - threshold)
+        for j in range(len(v)):
+            moved[j] = row[j] + shift * v[j]
 
 
 @compiled

@@ -47,7 +47,7 @@ def scan_thresholds(
 
 def _located(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32], int]:
     """Edges, how many lie before each cell, and how often the fullest cell is halved."""
-    edges = np.array(edges, dtype=np.float64)
+    edges = np.array(edges if len(edges) else [np.inf], dtype=np.float64)
     first = _edges_before_cells(edges.tobytes())
     return edges, first, int(np.diff(first).max()).bit_length()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
 from streamhalf.kernels.digest import digest_rows
-from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
@@ -18,13 +19,28 @@ from streamhalf.kernels.uniforms import draw_rows
 def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
     """Compile what a run over rows of this dtype needs in this process, or load it from the cache.
 
-    `on_compile` is called once if anything must be compiled: once per machine, a few seconds.
+    `on_compile` is called once if anything must be compiled: once per machine, a few seconds. What
+    samples in memory need, which are wide, is loaded with its first call.
     """
     from streamhalf.kernels import loops
 
-    with loops.listening(on_compile):
-        for kind in sorted({dtype, "float64"}):  # samples in memory are wide
-            _touch_all(kind)
+    compiling = False
+
+    def tell() -> None:
+        nonlocal compiling
+        compiling = True
+        on_compile()
+
+    collecting = gc.isenabled()
+    gc.disable()  # of no use to what Numba imports and links, and a third of the time
+    try:
+        with loops.listening(tell):
+            _touch_all(dtype)
+            if compiling:
+                _touch_all("float64")
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @cache
@@ -39,5 +55,7 @@ def _touch_all(dtype: str) -> None:
     scan_thresholds(X, y, one, zero, zero)
     sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2)
     _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)
-    find_accepted((Frame(Plane(one[0]), 0.5),), X, uniforms)
+    frame = Frame(Plane(one[0]), 0.5)
+    FrameSet.of([frame], [1.0]).find(X, uniforms)
+    frame.to_frame(X, along[0])
     digest_rows(X, y, rows)

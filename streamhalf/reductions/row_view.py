@@ -7,6 +7,7 @@ in one loop.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
-from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.radii import turns_at
 from streamhalf.kernels.uniforms import draw_rows
@@ -178,7 +179,7 @@ class Viewed:
 
     def map(self, block: Block) -> Any:
         """Reduce the rows of the view."""
-        return measure(self, block)
+        return measure(self, (block,))[1]
 
     def combine(self, left: Any, right: Any) -> Any:
         """Combine inside, and add counts."""
@@ -220,7 +221,7 @@ class Bundle:
 
     def map(self, block: Block) -> tuple[Any, ...]:
         """Return the members' partials of one block."""
-        found: tuple[Any, ...] = measure(self, block)
+        found: tuple[Any, ...] = measure(self, (block,))[1]
         return found
 
     def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -268,42 +269,141 @@ class _Leaf:
     n_seen: int = 0
     n_accepted: int = 0
     waiting: list[Block] = field(default_factory=list)
+    nbytes: int = 0
     partial: Any = None
 
     def take(self, n_seen: int, rows: Block) -> None:
         """Rows of one piece; a large partial is made of many of them."""
         self.n_seen += n_seen
         self.n_accepted += rows.n_rows
+        self.nbytes += rows.X.nbytes
         self.waiting.append(rows)
-        if sum(one.X.nbytes for one in self.waiting) >= self.room:
+        if not self.room:
+            self.room = max(_WAITING_NBYTES, 4 * self.statistic.partial_nbytes(rows.dim))
+        if self.view.is_all or self.nbytes >= self.room:
             self.reduce()
 
     def reduce(self) -> None:
         """Reduce the rows that wait."""
-        rows = Block.concatenate(self.waiting)
-        self.waiting = []
-        found = self.statistic.map(rows)
-        self.partial = found if self.partial is None else self.statistic.combine(self.partial, found)
+        if self.waiting:
+            found = self.statistic.map(Block.concatenate(self.waiting))
+            self.waiting, self.nbytes = [], 0
+            self.partial = found if self.partial is None else self.statistic.combine(self.partial, found)
+
+    def let_go(self, block: Block) -> None:
+        """Reduce rows that lie in the memory of a block, so that the next one can use it."""
+        if any(np.may_share_memory(rows.X, block.X) for rows in self.waiting):
+            self.reduce()
 
 
-def measure(reduction: Reduction[Any, Any], block: Block) -> Any:
-    """The partial of a block, every part that statistics share computed once."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """Leaves that look at the rows below `top` of those drawn, and the frames among them."""
+
+    top: float
+    leaves: tuple[_Leaf, ...]
+    frames: FrameSet | None
+    framed: tuple[tuple[float, Frame, tuple[_Leaf, ...]], ...]
+
+    @classmethod
+    def of(cls, top: float, due: Sequence[tuple[_Leaf, float]]) -> _Look:
+        framed: dict[Frame, tuple[float, list[_Leaf]]] = {}
+        for leaf, own in due:
+            if isinstance(leaf.view.accept, Frame):
+                framed.setdefault(leaf.view.accept, (own, []))[1].append(leaf)
+        frames = FrameSet.of(list(framed), [own for own, _ in framed.values()]) if framed else None
+        plain = tuple(leaf for leaf, _ in due if not isinstance(leaf.view.accept, Frame))
+        return cls(top, plain, frames, tuple((own, frame, tuple(same)) for frame, (own, same) in framed.items()))
+
+    def at(self, rows: Block, left: NDArray[np.float64]) -> None:
+        """Give every leaf its rows."""
+        for leaf in self.leaves:
+            band = leaf.view.accept
+            inside = rows
+            if isinstance(band, MarginBand):
+                inside = rows.take(np.flatnonzero(np.abs(band.plane.margins(rows.X)) < band.reach))
+            leaf.take(rows.n_rows, inside)
+        if self.frames is None:
+            return
+        accepted = self.frames.find(rows.X, left)
+        for (top, frame, same), (places, along) in zip(self.framed, accepted, strict=True):
+            n_seen = rows.n_rows if top >= self.top else int(np.count_nonzero(left < top))
+            shown = Block(frame.show(rows.X, places, along), rows.y[places], rows.rows[places])
+            for leaf in same:
+                leaf.take(n_seen, shown)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draw:
+    """Nested samples of one draw, and what is made of them; each look takes its rows of the one before."""
+
+    sample: Sample | None
+    branches: tuple[tuple[tuple[BlockTransform, ...], tuple[_Look, ...]], ...]
+
+    @classmethod
+    def of(cls, leaves: Sequence[_Leaf]) -> _Draw:
+        samples = [leaf.view.sample for leaf in leaves if leaf.view.sample]
+        largest = max(samples, key=lambda one: one.high, default=None)
+        branches = _grouped(leaves, lambda leaf: leaf.view.transforms)
+        return cls(largest, tuple((same[0].view.transforms, tuple(_looks(same, largest))) for same in branches))
+
+    def at(self, block: Block) -> None:
+        """Draw the rows of one piece, transform them once, and look at them."""
+        rows, left = block, np.zeros(0)
+        if (one := self.sample) is not None:
+            places, left = draw_rows(one.seed, one.stream, rows.rows, low=one.low, high=one.high)
+            rows = rows.take(places) if len(places) < rows.n_rows else rows
+        for transforms, looks in self.branches:
+            some, rest = rows, left
+            for i, look in enumerate(looks):
+                if look.top < 1:
+                    chosen = np.flatnonzero(rest < look.top)
+                    some, rest = some.take(chosen), rest[chosen]
+                for transform in transforms if i == 0 else ():
+                    some = transform.apply(some)
+                look.at(some, rest)
+
+
+def _looks(leaves: Sequence[_Leaf], largest: Sample | None) -> Iterator[_Look]:
+    """The samples from the largest on; a frame may look at one that is hardly larger than its own."""
+    width = (largest.high - largest.low) if largest else 1.0
+    samples = ((leaf, leaf.view.sample) for leaf in leaves)
+    rest = [(leaf, 1.0 if one is None else (one.high - one.low) / (width or 1.0)) for leaf, one in samples]
+    while rest:
+        top = max(own for _, own in rest)
+        due = [own == top or (isinstance(leaf.view.accept, Frame) and own > _NEARLY * top) for leaf, own in rest]
+        yield _Look.of(top, list(itertools.compress(rest, due)))
+        rest = [one for one, now in zip(rest, due, strict=True) if not now]
+
+
+def measure(reduction: Reduction[Any, Any], blocks: Iterable[Block]) -> tuple[int, Any]:
+    """The number of rows of some blocks and their partial, what statistics share computed once."""
     leaves = list(_leaves(reduction, RowView()))
     viewed = [leaf for leaf in leaves if not leaf.view.is_all]
-    for leaf in leaves:
-        leaf.room = max(_WAITING_NBYTES, 4 * leaf.statistic.partial_nbytes(block.dim))
-        if leaf.view.is_all:
-            leaf.take(block.n_rows, block)
-            if leaf.waiting:
-                leaf.reduce()
-    if viewed:
+    draws = [_Draw.of(group) for group in _grouped(viewed, lambda leaf: leaf.view.draw)]
+    n_rows = 0
+    for block in blocks:
+        n_rows += block.n_rows
+        for leaf in leaves:
+            if leaf.view.is_all:
+                leaf.take(block.n_rows, block)
         step = max(1024, PIECE_NBYTES // (8 * block.dim))
-        for start in range(0, max(1, block.n_rows), step):
-            _look(viewed, block.cut(slice(start, start + step)))
+        for start in range(0, max(1, block.n_rows), step) if viewed else ():
+            for draw in draws:
+                draw.at(block.cut(slice(start, start + step)))
         for leaf in viewed:
-            if leaf.waiting:
-                leaf.reduce()
-    return _gather(reduction, iter(leaves))
+            leaf.let_go(block)
+        del block  # its buffer is used for the next one
+    for leaf in viewed:
+        leaf.reduce()
+    return n_rows, _gathered(reduction, iter(leaves))[0]
+
+
+def _grouped(leaves: Iterable[_Leaf], key: Callable[[_Leaf], Hashable]) -> list[list[_Leaf]]:
+    groups: dict[Hashable, list[_Leaf]] = {}
+    for leaf in leaves:
+        groups.setdefault(key(leaf), []).append(leaf)
+    return list(groups.values())
 
 
 def _leaves(reduction: Reduction[Any, Any], view: RowView) -> Iterator[_Leaf]:
@@ -318,13 +418,8 @@ def _leaves(reduction: Reduction[Any, Any], view: RowView) -> Iterator[_Leaf]:
             yield _Leaf(reduction, view)
 
 
-def _gather(reduction: Reduction[Any, Any], leaves: Iterator[_Leaf]) -> Any:
-    """The partial of a tree, of those of its leaves."""
-    return _gathered(reduction, leaves)[0]
-
-
 def _gathered(reduction: Reduction[Any, Any], leaves: Iterator[_Leaf]) -> tuple[Any, _Leaf | None]:
-    """And its last leaf, which knows how many rows a frame saw."""
+    """The partial of a tree, of those of its leaves; and the last leaf, which knows what a frame saw."""
     match reduction:
         case Bundle():
             found = [_gathered(member, leaves) for member in reduction.members]
@@ -336,68 +431,3 @@ def _gathered(reduction: Reduction[Any, Any], leaves: Iterator[_Leaf]) -> tuple[
             return inner, leaf
     leaf = next(leaves)
     return leaf.partial, leaf
-
-
-def _look(leaves: Sequence[_Leaf], block: Block) -> None:
-    """Give every leaf its rows of one piece: one draw for all samples that are nested."""
-    for group in _grouped(leaves, lambda leaf: leaf.view.draw):
-        rows, left, width = block, np.zeros(0), 1.0
-        if (one := group[0].view.sample) is not None:
-            high = max(leaf.view.sample.high for leaf in group if leaf.view.sample)
-            places, left = draw_rows(one.seed, one.stream, rows.rows, low=one.low, high=high)
-            rows, width = rows.take(places) if len(places) < rows.n_rows else rows, high - one.low
-        for same in _grouped(group, lambda leaf: leaf.view.transforms):
-            _look_at_samples(same, rows, left, width)
-
-
-def _grouped(leaves: Iterable[_Leaf], key: Callable[[_Leaf], Hashable]) -> list[list[_Leaf]]:
-    groups: dict[Hashable, list[_Leaf]] = {}
-    for leaf in leaves:
-        groups.setdefault(key(leaf), []).append(leaf)
-    return list(groups.values())
-
-
-def _look_at_samples(leaves: Sequence[_Leaf], rows: Block, left: NDArray[np.float64], width: float) -> None:
-    """Nested samples, each taken from the next larger one; all frames of one at once."""
-    rest = [(leaf, _top(leaf, width)) for leaf in leaves]
-    transforms = leaves[0].view.transforms
-    while rest:
-        reached = max(top for _, top in rest)
-        if reached < 1:
-            chosen = np.flatnonzero(left < reached)
-            rows, left = rows.take(chosen), left[chosen]
-        for transform in transforms:
-            rows = transform.apply(rows)
-        transforms = ()
-        due = [one for one in rest if _is_due(*one, reached)]
-        rest = [one for one in rest if not _is_due(*one, reached)]
-        framed: dict[Frame, tuple[float, list[_Leaf]]] = {}
-        for leaf, top in due:
-            if isinstance(leaf.view.accept, Frame):
-                framed.setdefault(leaf.view.accept, (top, []))[1].append(leaf)
-            else:
-                leaf.take(rows.n_rows, _in_band(leaf.view.accept, rows))
-        tops = [top for top, _ in framed.values()]
-        accepted = find_accepted(list(framed), rows.X, left, tops)
-        for (frame, (top, same)), (places, along) in zip(framed.items(), accepted, strict=True):
-            kept, n_seen = rows.take(places), int(np.count_nonzero(left < top))
-            shown = Block(frame.to_frame(kept.X, along), kept.y, kept.rows)
-            for leaf in same:
-                leaf.take(n_seen, shown)
-
-
-def _top(leaf: _Leaf, width: float) -> float:
-    """The share of the largest sample that a leaf sees."""
-    sample = leaf.view.sample
-    return 1.0 if sample is None else (sample.high - sample.low) / (width or 1.0)
-
-
-def _is_due(leaf: _Leaf, top: float, reached: float) -> bool:
-    """Return True if a leaf looks at the sample below `reached`: at its own, or a larger one."""
-    return top == reached or (isinstance(leaf.view.accept, Frame) and top > _NEARLY * reached)
-
-
-def _in_band(band: Frame | MarginBand | None, rows: Block) -> Block:
-    if not isinstance(band, MarginBand):
-        return rows
-    return rows.take(np.flatnonzero(np.abs(band.plane.margins(rows.X)) < band.reach))

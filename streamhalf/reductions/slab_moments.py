@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamhalf.data.block import Block
+from streamhalf.data.raw_chunks import lend
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.monomials import count_monomials, degree_offset
@@ -292,7 +293,7 @@ class SlabMoments:
         """Return the partial of both."""
         return SlabMomentsPartial(
             left.counts + right.counts,
-            left.sums + right.sums,
+            np.add(left.sums, right.sums, out=lend(left.sums.shape, left.sums.dtype)),
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
             left.errors + right.errors,

@@ -6,8 +6,7 @@ from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.base import Context, Tester, TesterSet, TesterWords
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.slab_covariance import SlabCovarianceTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 TESTERS: tuple[type[Tester], ...] = (

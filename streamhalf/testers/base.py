@@ -130,6 +130,16 @@ class Tester(Protocol):
         ...
 
 
+def about_candidates(tester: type[Tester], context: Context) -> dict[str, Any]:
+    """Fields that all testers of the final pass have: each candidate costs its own tau."""
+    return {
+        "tau": tester.share * context.tau / context.most_candidates,
+        "candidates": context.candidates,
+        "first": context.first,
+        "threshold": context.threshold,
+    }
+
+
 T = TypeVar("T", bound=Tester)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from streamhalf.results import Evidence, Outcome, Role, Stage, TestResult
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 MOMENTS, _EXTRA = "largest moment", "quadratics"

@@ -27,6 +27,7 @@ from streamhalf.testers.base import (
     MOST_ROWS,
     Context,
     TesterWords,
+    about_candidates,
     judged,
     rows_until,
     thinning,
@@ -86,13 +87,10 @@ class WedgeTester:
         return cls(
             dim=context.dim,
             eps=min(context.eps, coarsest_eta(context.threshold, context.any_threshold)),
-            tau=cls.share * context.tau / context.most_candidates,
             n_rows=max(1, context.n_rows),
             seed=context.config.seed,
-            candidates=context.candidates,
-            first=context.first,
             any_threshold=context.any_threshold,
-            threshold=context.threshold,
+            **about_candidates(cls, context),
         )
 
     @property

@@ -18,8 +18,7 @@ from streamhalf.results import Sampling, Stage
 from streamhalf.testers import TESTERS, TesterSet
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import WIDE_DIM, MomentTester
-from streamhalf.testers.slab_covariance import SlabCovarianceTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 DEFAULT = RunConfig()

@@ -11,8 +11,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.results import Outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import TesterSet
-from streamhalf.testers.slab_covariance import SlabCovarianceTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
 EPS = 0.1

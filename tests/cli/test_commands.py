@@ -48,7 +48,7 @@ def test_help__that_nobody_reads_is_no_failure(arguments: list[str]) -> None:
     reader.stdin.close()
 
 
-@pytest.mark.parametrize("flag", ["--json", "--report", "--log-json", "--checkpoint", "--config"])
+@pytest.mark.parametrize("flag", ["--json", "--report", "--log-json", "--checkpoint", "--state", "--config"])
 def test_empty_name__is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "nowhere.zarr", flag, ""]) == 2
     assert f"{flag.removeprefix('--')}: '' is not a name; give one" in capsys.readouterr().err

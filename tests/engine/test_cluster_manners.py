@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
 import time
@@ -310,6 +311,7 @@ def test_idle_workers__keep_no_more_than_plain_dask_leaves(tmp_path: Path) -> No
 
     def plain(client: Client) -> None:
         X, y = (da.from_zarr(str(path / name)) for name in ("X", "y"))
+        client.run(importlib.import_module, "numba")  # 60 MiB, which loops over rows take as well
         with dask.config.set(scheduler=client):
             dask.compute((X * y[:, None]).mean(axis=0), X.T @ X)
 

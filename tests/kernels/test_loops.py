@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
 from streamhalf.kernels.monomials import monomial_tuples
 from streamhalf.kernels.plane import Plane
@@ -168,13 +168,12 @@ def test_find_accepted__is_what_acceptance_says_of_every_row(dtype: str) -> None
     cases = [(0.5, 0.0), (0.1, 0.0), (0.02, 0.0), (0.5, 0.8), (0.1, -1.5), (1e-5, 0.0)]
     frames = [Frame(Plane(v, t).unit(), d) for v, (d, t) in zip(V, cases, strict=True)]
     tops = [1.0, 0.5, 1.0, 0.9, 1.0, 0.2]
-    found = find_accepted(frames, X, uniforms, tops)
+    found = FrameSet.of(frames, tops).find(X, uniforms)
     for frame, top, (places, along) in zip(frames, tops, found, strict=True):
         coordinates = frame.coordinates(X)
         keep = uniforms / top < frame.acceptance(coordinates)
         np.testing.assert_array_equal(places, np.flatnonzero(keep))
         np.testing.assert_array_equal(along, coordinates[keep])
-    assert find_accepted((), X, uniforms) == []
 
 
 def test_warm_up__tells_once_and_only_if_it_compiles(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from streamhalf.reductions import SlabCovariance, Viewed
 from streamhalf.reductions.plane_slabs import SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
-from streamhalf.testers.slab_covariance import COVARIANCE_LIMIT, SlabCovarianceTester, covariance_edges, merge_outwards
+from streamhalf.testers.slabs import COVARIANCE_LIMIT, SlabCovarianceTester, covariance_edges, merge_outwards
 
 EDGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 

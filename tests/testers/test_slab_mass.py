@@ -16,7 +16,7 @@ from streamhalf.reductions.plane_slabs import CandidateSlabsResult
 from streamhalf.results import Outcome, Role, SlabShare, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS
-from streamhalf.testers.slab_mass import (
+from streamhalf.testers.slabs import (
     SlabMassTester,
     count_scales,
     deviation_bound,

@@ -12,7 +12,7 @@ from streamhalf.reductions.labels import LabelCountsResult
 from streamhalf.results import Outcome, Stage, TestResult
 from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.slabs import SlabMassTester
 from tests.testers.contexts import make_context
 
 
