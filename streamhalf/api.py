@@ -426,7 +426,7 @@ def audit(
     out: str | os.PathLike[str] | None = None,
     top: int | None = TOP,
     misclassified: bool = False,
-    probabilities: ArrayLike | None = None,
+    probabilities: ArrayLike | str | os.PathLike[str] | None = None,
     review: int = 0,
     proofs: int = 0,
     reviewed: str | os.PathLike[str] | None = None,
@@ -454,7 +454,8 @@ def audit(
     misclassified
         List every row that the model gets wrong, not label issues alone.
     probabilities
-        Probabilities of label +1 by another model, one for each row: rows are ranked by both.
+        Probabilities of label +1 by another model, one for each row (or what `predict_proba` returned): rows are
+        ranked by both. An array, or FILE or FILE:COLUMN, where FILE ends in .npy, .zarr, .csv or .parquet.
     review
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
@@ -469,7 +470,8 @@ def audit(
     client, storage_options, observer, **parameters
         As of `test`.
     """
-    from streamhalf.label_issues.audit import Audit, AuditRequest, check_probabilities, held_by_audit
+    from streamhalf.data.probabilities import open_probabilities
+    from streamhalf.label_issues.audit import Audit, AuditRequest, held_by_audit
     from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
@@ -483,7 +485,11 @@ def audit(
     record = None if reviewed is None else judge_reviews(*read_reviews(reviewed, source.n_rows), config.tau)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
-    other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
+    other = None
+    if probabilities is not None:
+        other = open_probabilities(
+            probabilities, source.n_rows, dropped=source.dropped, storage_options=storage_options
+        )
 
     def work(run: Run) -> Audited:
         found = Audit(run, source, halfspace, request, fitted, other)

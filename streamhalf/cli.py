@@ -39,7 +39,6 @@ from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, Usa
 from streamhalf.redact import plural, printable, public_name
 from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
 from streamhalf.results.document import (
-    read_array,
     read_audit,
     read_classifier,
     read_fit,
@@ -414,7 +413,8 @@ def audit(
         Switch, Parameter(help="list every misclassified row, in the order of rows")
     ] = False,
     probabilities: Annotated[
-        File | None, Parameter(help="probabilities of the second class by another model, a .npy file")
+        File | None,
+        Parameter(help="FILE or FILE:COLUMN (.npy, .zarr, .csv, .parquet): the second class by another model"),
     ] = None,
     review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
     reviewed: Annotated[
@@ -454,7 +454,7 @@ def audit(
         "reviewed": reviewed,
     }
     if probabilities is not None:
-        options["probabilities"] = read_array(probabilities)
+        options["probabilities"] = str(probabilities)
     classifier = read_classifier(model, storage_options=storage)
     with naming("model", str(model)), calling(given) as call:
         found = streamhalf.audit(store, model=classifier, out=out, overwrite=overwrite, **options, **call)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _FLOATS = (np.float64, np.float32)
 
 _AUDIT_OPTIONS = (
-    *("out", "top", "misclassified", "probabilities", "review", "proofs", "keep"),
+    *("out", "top", "misclassified", "probabilities", "review", "reviewed", "proofs", "keep"),
     *("overwrite", "client", "observer"),
 )
 

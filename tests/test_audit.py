@@ -345,7 +345,7 @@ def test_least_wrong__is_of_all_halfspaces() -> None:
 
 def test_audit__runs_on_a_cluster(store: Path, client: Client) -> None:
     expected, found = (streamhalf.audit(store, model=PLAIN, **where).result for where in ({}, {"client": client}))
-    assert (found.suspects, found.features, found.n_wrong) == (expected.suspects, expected.features, len(WRONG))
+    assert (found.suspects, found.gatherings, found.n_wrong) == (expected.suspects, expected.gatherings, len(WRONG))
 
 
 @pytest.mark.parametrize("offset", [-1.0, 0.0, 0.7])
@@ -357,7 +357,7 @@ def test_audit__counts_the_rows_that_a_model_gets_wrong(offset: float) -> None:
 
 def test_audit__a_halfspace_that_is_always_right_leaves_no_suspects() -> None:
     found = streamhalf.audit((X, np.where(X[:, 0] >= 0, 1, -1)), model=[1.0, 0.0, 0.0])
-    assert (found.result.n_wrong, found.result.features, len(found.to_frame())) == (0, (), 0)
+    assert (found.result.n_wrong, found.result.gatherings, len(found.to_frame())) == (0, (), 0)
 
 
 def test_audit__proves_in_the_transform_of_the_fit() -> None:
@@ -439,3 +439,43 @@ def test_keep__shows_the_columns_of_the_user_beside_the_rows(tmp_path: Path, end
             streamhalf.audit(frame, keep=[wrong], **given)
     with pytest.raises(UsageError, match=r"let out end in \.csv"):
         streamhalf.audit(frame, keep=["id"], out=tmp_path / "s.zarr", **given)
+
+
+@pytest.mark.parametrize("name", ["p.npy", "p.zarr", "p.zarr:p", "p.csv:p", "p.parquet:p", "array", "both"])
+def test_probabilities__from_files_and_arrays(tmp_path: Path, name: str) -> None:
+    """One for each stored row, also of rows that are left out."""
+    X, y = make_rows(1_200, 3, seed=2)
+    p = 1 / (1 + np.exp(-4 * X[:, 1].astype(np.float64)))
+    frame = pd.DataFrame(X.astype(np.float64), columns=list("abc")).assign(y=y)
+    frame.loc[::40, "a"] = np.nan
+    given: dict[str, Any] = {"model": Halfspace((1.0, 0.0, 0.0)), "columns": ["a", "b", "c"], "missing": "drop"}
+    np.save(tmp_path / "p.npy", p)
+    zarr.create_array(str(tmp_path / "p.zarr" / "p"), data=p)
+    zarr.open_group(str(tmp_path / "p.zarr"), mode="a")
+    columns = pd.DataFrame({"p": p, "other": p / 2})
+    columns.to_csv(tmp_path / "p.csv", index=False)
+    columns.to_parquet(tmp_path / "p.parquet")
+    expected = streamhalf.audit(frame, probabilities=p, **given).to_frame()
+    assert np.abs(expected["other_score"] - np.where(expected["given_label"] > 0, 1, 0)).max() > 0.5
+    both = np.column_stack([1 - p, p])
+    chosen: Any = {"array": p, "both": both}.get(name, str(tmp_path / name))
+    pd.testing.assert_frame_equal(streamhalf.audit(frame, probabilities=chosen, **given).to_frame(), expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("p.csv", "name one column of .*p.csv, as FILE:COLUMN; there are other, p"),
+        ("p.csv:q", "name one column"),
+        ("p.txt", "ends in none of"),
+        ("absent.npy", "cannot be read"),
+        (np.full(len(Y), 1.5), r"between 1.5 and 1.5; must be from 0 to 1"),
+        (np.full(len(Y), np.nan), "must be from 0 to 1"),
+        (np.full(5, 0.5), "expected one number from 0 to 1 for each of the 3,000 rows"),
+    ],
+)
+def test_probabilities__that_are_none_are_refused(tmp_path: Path, given: Any, words: str) -> None:
+    pd.DataFrame({"p": [0.5] * len(Y), "other": 0.5}).to_csv(tmp_path / "p.csv", index=False)
+    given = str(tmp_path / given) if isinstance(given, str) else given
+    with pytest.raises(streamhalf.StreamhalfError, match=words):
+        streamhalf.audit((X, Y), model=PLAIN, probabilities=given)

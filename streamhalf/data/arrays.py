@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from dask.base import compute
@@ -19,6 +19,9 @@ from streamhalf.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
     from distributed import Client
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,10 +147,36 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WithoutRows(Reader):
-    """Another reader's rows but those that are left out, numbered without them."""
+class _Over(Reader):
+    """Rows made of another reader's."""
 
     inner: Reader
+
+    @property
+    def labels(self) -> Any:
+        """Return the labels."""
+        return self.inner.labels
+
+    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
+        """Read the labels alone."""
+        return self.inner.read_labels(rows)
+
+    def find_missing(self, rows: RowRanges) -> str | None:
+        """Say what of the rows is not stored, or None."""
+        return self.inner.find_missing(self._stored(rows))
+
+    def prefetch(self, rows: RowRanges) -> bool:
+        """Have the rows fetched without waiting, where the other reader can."""
+        return self.inner.prefetch(self._stored(rows))
+
+    def _stored(self, rows: RowRanges) -> RowRanges:
+        return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithoutRows(_Over):
+    """Another reader's rows but those that are left out, numbered without them."""
+
     dropped: NDArray[np.int64]
 
     @property
@@ -174,14 +203,6 @@ class WithoutRows(Reader):
         stored = self._stored(rows)
         return self.inner.read_labels(stored)[self._kept(stored)]
 
-    def find_missing(self, rows: RowRanges) -> str | None:
-        """Say what of the rows is not stored, or None."""
-        return self.inner.find_missing(self._stored(rows))
-
-    def prefetch(self, rows: RowRanges) -> bool:
-        """Have the rows fetched without waiting, where the other reader can."""
-        return self.inner.prefetch(self._stored(rows))
-
     def blocks(self, stored: RowRanges) -> RowRanges:
         """Return blocks of stored rows as ranges of the rows that are left."""
         bounds = stored.bounds - np.searchsorted(self.dropped, stored.bounds)
@@ -193,30 +214,24 @@ class WithoutRows(Reader):
         return RowRanges(np.stack([first, last + 1], axis=1))
 
     def _kept(self, stored: RowRanges) -> NDArray[np.bool_]:
-        numbers = stored.numbers()
-        at = np.searchsorted(self.dropped, numbers)
-        return np.asarray(np.append(self.dropped, -1)[at] != numbers)
+        return np.isin(stored.numbers(), self.dropped, assume_unique=True, invert=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FilledRows(Reader):
-    """Another reader's rows, gaps of features replaced by a value for each, and flagged beside."""
+class FilledRows(_Over):
+    """Another reader's rows, gaps of features replaced by a value for each, and flagged beside.
 
-    inner: Reader
+    Features in `flagged` have an indicator of their gaps after the features.
+    """
+
     values: NDArray[np.float64]
     flagged: NDArray[np.int64]
-    """Features whose gaps have an indicator after the features."""
 
     @property
     def features(self) -> Layout:
         """Return shape and type of the features with their indicators."""
         X = self.inner.features
         return Layout((X.shape[0], X.shape[1] + len(self.flagged)), np.dtype(X.dtype))
-
-    @property
-    def labels(self) -> Any:
-        """Return the labels."""
-        return self.inner.labels
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Read the rows and fill their gaps."""
@@ -225,21 +240,9 @@ class FilledRows(Reader):
         filled = np.where(gaps, self.values.astype(X.dtype), X)
         return np.concatenate([filled, gaps[:, self.flagged].astype(X.dtype)], axis=1), y
 
-    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Read the labels alone."""
-        return self.inner.read_labels(rows)
-
-    def find_missing(self, rows: RowRanges) -> str | None:
-        """Say what of the rows is not stored, or None."""
-        return self.inner.find_missing(rows)
-
-    def prefetch(self, rows: RowRanges) -> bool:
-        """Have the rows fetched without waiting, where the other reader can."""
-        return self.inner.prefetch(rows)
-
     @property
     def unit_rows(self) -> int | None:
-        """Return the rows of a stored chunk that is read whole, else None."""
+        """Rows of a stored chunk that is read whole, else None."""
         return self.inner.unit_rows
 
 
@@ -251,7 +254,7 @@ def stored_numbers(dropped: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArr
     return rows + np.searchsorted(before, rows, side="right")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Gaps:
     """Gaps of stored rows: how many by feature, in which rows, and medians of a sample."""
 
@@ -262,14 +265,12 @@ class Gaps:
 
 def find_gaps(name: str, reader: Reader, blocks: RowRanges) -> Gaps:
     """Read all rows once, several blocks at a time, and find NaN; a missing chunk is an error."""
-    dim = reader.features.shape[1]
-    by_feature = np.zeros(dim, dtype=np.int64)
+    by_feature = np.zeros(reader.features.shape[1], dtype=np.int64)
     step = max(1, blocks.span.stop // _SAMPLE_ROWS)
     found, sample = [], []
-    for rows, X, y in _each(reader, blocks):
+    for rows, (X, y) in in_order(lambda rows: (rows, reader.read(RowRanges.of((rows,)))), blocks, _N_THREADS):
         gaps = np.isnan(X) if X.dtype.kind == "f" else np.zeros(X.shape, dtype=np.bool_)
-        bad = gaps.any(axis=1)
-        bad |= _no_label(y)
+        bad = gaps.any(axis=1) | _no_label(y)
         if bad.any() and (missing := reader.find_missing(RowRanges.of((rows,)))):
             raise DataError(missing)
         by_feature += gaps.sum(axis=0)
@@ -281,10 +282,8 @@ def find_gaps(name: str, reader: Reader, blocks: RowRanges) -> Gaps:
                 "out of: fill the gaps (missing='fill', --missing fill)"
             )
     seen = np.concatenate(sample)
-    medians = np.zeros(dim)
-    for j in range(dim):
-        values = seen[:, j][~np.isnan(seen[:, j])]
-        medians[j] = np.median(values) if len(values) else 0.0
+    present = [column[~np.isnan(column)] for column in seen.T]
+    medians = np.array([np.median(values) if len(values) else 0.0 for values in present])
     return Gaps(by_feature, np.concatenate(found).astype(np.int64), medians)
 
 
@@ -296,13 +295,13 @@ def _no_label(y: NDArray[Any]) -> NDArray[np.bool_]:
     return np.zeros(len(y), dtype=np.bool_)
 
 
-def _each(reader: Reader, blocks: RowRanges) -> Iterator[tuple[RowRange, NDArray[Any], NDArray[Any]]]:
-    def read(rows: RowRange) -> tuple[RowRange, NDArray[Any], NDArray[Any]]:
-        return rows, *reader.read(RowRanges.of((rows,)))
-
-    with ThreadPoolExecutor(_N_THREADS, thread_name_prefix="find-gaps") as pool:
-        rest = iter(blocks)
-        coming = [pool.submit(read, rows) for rows in islice(rest, _N_THREADS)]
+def in_order(work: Callable[[T], R], items: Iterable[T], n_threads: int) -> Iterator[R]:
+    """Do the work for each item, a few at once; yield results in the order of the items."""
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="in-order") as pool:
+        coming: deque[Future[R]] = deque()
+        for item in items:
+            coming.append(pool.submit(work, item))
+            if len(coming) > 2 * n_threads:
+                yield coming.popleft().result()
         while coming:
-            yield coming.pop(0).result()
-            coming += [pool.submit(read, rows) for rows in islice(rest, 1)]
+            yield coming.popleft().result()

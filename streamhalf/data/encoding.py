@@ -32,6 +32,9 @@ _ID_SHARE = 0.9
 _LEAST_SHARE = 0.05
 """Of rows, that the values of a category with an indicator must have together."""
 
+_WORD_SHARE = 0.01
+"""Of rows, from which words among few numbers are meant."""
+
 _RESOLVED = 1e-10
 """Of the mean: values that spread by less are constant up to rounding."""
 
@@ -162,7 +165,10 @@ def _days_resolve(dates: pa.ChunkedArray) -> bool:
 
 
 def _stray(sample: pa.ChunkedArray) -> str | None:
-    """Name the first cell that is no number, where most of a column of text are numbers."""
+    """Name the first cell that is no number, where most of a column of text are numbers.
+
+    Few values with some words among them that are not rare (0, 1, 2, 3+) are a category.
+    """
     text = plain_text(sample).combine_chunks()
     if kind_of(text.type) != "text":
         return None
@@ -172,6 +178,8 @@ def _stray(sample: pa.ChunkedArray) -> str | None:
     strange = [value for value in distinct if not _matches(value, ".") and not _matches(value, ",")]
     cells = np.flatnonzero(pc.is_in(text, pa.array(strange, text.type)).to_numpy(False))
     if not strange or 2 * len(strange) >= len(distinct) or 2 * len(cells) >= len(text):
+        return None
+    if len(distinct) <= MOST_VALUES and len(cells) >= _WORD_SHARE * len(text):
         return None
     return stray_words(text[int(cells[0])].as_py(), int(cells[0]), len(cells))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +49,6 @@ from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from streamhalf.data.table_source import TableOptions
 
 DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
 """Data frames, which need not be installed, are the last of these."""
@@ -110,8 +109,6 @@ def open_source(
     )
     for reader in READERS:
         if reader.matches(data, request):
-            if reader.is_table and features != "X":
-                raise UsageError(_features_of_table(features))
             return reader.open(data, request)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
@@ -127,11 +124,6 @@ class FormatReader:
     name: str
     matches: Callable[[Any, Request], bool]
     open: Callable[[Any, Request], Source]
-    is_table: bool = False
-
-
-def _is_path(data: Any, request: Request) -> bool:
-    return isinstance(data, str | os.PathLike)
 
 
 def _open_table_path(data: Any, request: Request) -> Source:
@@ -139,15 +131,9 @@ def _open_table_path(data: Any, request: Request) -> Source:
     name = public_name(text)
     if "://" not in text and not any(mark in text for mark in "*?[") and not os.path.exists(text):
         raise DataError(f"{name}: no such file; check the path")
-    if (found := _files(text, request)) is not None:
-        return _open_tabular(found, request)
-    raise DataError(f"{name}: no CSV or Parquet file is here; check the path")
-
-
-def _files(text: str, request: Request) -> Any:
-    from streamhalf.data.tables import open_files  # pyarrow, where there is a table
-
-    return open_files(text, request.storage_options)
+    if (found := _tables_at(text, request)) is None:
+        raise DataError(f"{name}: no CSV or Parquet file is here; check the path")
+    return _open_tabular(found, request)
 
 
 def _open_path(data: Any, request: Request) -> Source:
@@ -156,35 +142,30 @@ def _open_path(data: Any, request: Request) -> Source:
     try:
         group = open_group(text, storage_options=request.storage_options)
     except DataError:
-        if os.path.isfile(text) or (found := _try_files(text, request)) is None:
+        found = None
+        if not os.path.isfile(text):
+            with contextlib.suppress(ListingError, UsageError, ImportError):  # what Zarr said of it tells more
+                found = _tables_at(text, request)
+        if found is None:
             raise
-        if request.features != "X":
-            raise UsageError(_features_of_table(request.features)) from None
         return _open_tabular(found, request)
     return _from_group(group, public_name(text), request)
 
 
-def _try_files(text: str, request: Request) -> Any:
-    try:
-        return _files(text, request)
-    except (ListingError, UsageError, ImportError):  # what Zarr said of it tells more
-        return None
+def _tables_at(text: str, request: Request) -> Any:
+    from streamhalf.data.tables import open_files  # pyarrow, where there is a table
+
+    return open_files(text, request.storage_options)
 
 
 def _open_tabular(table: Any, request: Request) -> Source:
-    from streamhalf.data.table_source import open_table
+    from streamhalf.data.table_source import TableOptions, open_table
 
-    options = _table_options(request)
-    labelled = request.labelled
-    if labelled is None:
-        labelled = options.label in table.columns
+    if request.features != "X":
+        raise UsageError(_features_of_table(request.features))
+    options = TableOptions(label=request.labels, **request.table)
+    labelled = options.label in table.columns if request.labelled is None else request.labelled
     return open_table(table, options, labelled=labelled)
-
-
-def _table_options(request: Request) -> TableOptions:
-    from streamhalf.data.table_source import TableOptions
-
-    return TableOptions(label=request.labels, **request.table)
 
 
 def _open_frame(data: Any, request: Request) -> Source:
@@ -198,13 +179,12 @@ def _open_zarr_group(data: Any, request: Request) -> Source:
 
 
 def _is_zarr_store(data: Any, request: Request) -> bool:
+    """Return True for a store, or what has one: a session of Icechunk."""
     return isinstance(getattr(data, "store", data), Store) and not isinstance(data, zarr.Array)
 
 
 def _open_zarr_store(data: Any, request: Request) -> Source:
-    """Open a store, or what has one: a session of Icechunk."""
-    store = getattr(data, "store", data)
-    return _open_zarr_group(open_store(store), request)
+    return _open_zarr_group(open_store(getattr(data, "store", data)), request)
 
 
 def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
@@ -332,16 +312,13 @@ def _built(
 def _open_dataset(data: Any, request: Request) -> Source:
     if is_data_tree(data):
         data = data.to_dataset()
-    X = _variable(data, request.features)
-    labelled = request.labelled if request.labelled is not None else request.labels in data
-    if not labelled:
-        source = _from_arrays("Dataset", X, None, request, names_of_array(X, request.features))
-        return replace(source, own=ArrayColumns(data, X.shape[0]))
-    y = _variable(data, request.labels)
-    if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
-        X = X.transpose(y.dims[0], ...)
+    X, y = _variable(data, request.features), None
+    if request.labels in data if request.labelled is None else request.labelled:
+        y = _variable(data, request.labels)
+        if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
+            X = X.transpose(y.dims[0], ...)
     columns = names_of_array(X, request.features)
-    source = _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, request, columns)
+    source = _from_arrays("Dataset", _lazy(X).data, None if y is None else _lazy(y).data, request, columns)
     return replace(source, own=ArrayColumns(data, X.shape[0]))
 
 
@@ -370,8 +347,6 @@ def _open_pair(data: Any, request: Request) -> Source:
     X, y = data
     if not is_frame(X):
         return _from_arrays("arrays", X, y, request, names_of_array(X, request.features))
-    if request.features != "X":
-        raise UsageError(_features_of_table(request.features))
     opened = _open_frame(X, replace(request, labelled=False))
     rows = opened.reader.features
     if len(opened.dropped):
@@ -416,12 +391,12 @@ def _features_of_table(features: str) -> str:
 
 
 READERS: tuple[FormatReader, ...] = (
-    FormatReader("table files", lambda d, r: is_table_path(d), _open_table_path, is_table=True),
-    FormatReader("path", _is_path, _open_path),
+    FormatReader("table files", lambda d, r: is_table_path(d), _open_table_path),
+    FormatReader("path", lambda d, r: isinstance(d, str | os.PathLike), _open_path),
     FormatReader("Zarr group", lambda d, r: isinstance(d, zarr.Group), _open_zarr_group),
     FormatReader("Zarr store", _is_zarr_store, _open_zarr_store),
     FormatReader("Dataset", lambda d, r: is_dataset(d) or is_data_tree(d), _open_dataset),
-    FormatReader("frame", lambda d, r: is_frame(d), _open_frame, is_table=True),
+    FormatReader("frame", lambda d, r: is_frame(d), _open_frame),
     FormatReader("pair of arrays", _is_pair, _open_pair),
     FormatReader("array", _is_array, _open_array),
 )

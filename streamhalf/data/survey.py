@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +12,7 @@ import pyarrow.compute as pc
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
+from streamhalf.data.arrays import in_order
 from streamhalf.data.clients import compute_on, holding_client
 from streamhalf.data.schema import find_rounded
 from streamhalf.data.tables import GAPS, CsvTable, DaskTable, Table, frame_to_arrow
@@ -134,14 +133,9 @@ def _look_at_pieces(table: Table, wanted: list[str], label: str | None, n_thread
         yield from compute_on(holding_client(frame), *parts)
         return
     step = max(1, -(-table.n_rows // _SAMPLE_ROWS))
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="survey") as pool:
-        coming: deque[Future[_Seen]] = deque()
-        for piece in range(table.n_pieces):
-            coming.append(pool.submit(_look_at_piece, table, piece, wanted, label, step))
-            if len(coming) > 2 * n_threads:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
+    yield from in_order(
+        lambda piece: _look_at_piece(table, piece, wanted, label, step), range(table.n_pieces), n_threads
+    )
 
 
 def _look_at_piece(table: Table, piece: int, wanted: list[str], label: str | None, step: int) -> _Seen:

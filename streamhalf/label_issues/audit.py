@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from streamhalf.algorithms.row_split import pilot
 from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import Block, RowRange, RowRanges
+from streamhalf.data.probabilities import Probabilities
 from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.suspects import SuspectTable, Writer, column_names, open_suspects
@@ -175,7 +176,7 @@ class Audit:
     halfspace: Halfspace
     request: AuditRequest
     fitted: FitResult | None = None
-    probabilities: NDArray[np.floating[Any]] | None = None
+    probabilities: Probabilities | None = None
 
     def write(
         self,
@@ -401,20 +402,6 @@ class Audit:
             versions=Versions.current(),
             notices=self.source.notices,
         )
-
-
-def check_probabilities(given: ArrayLike, n_rows: int) -> NDArray[np.floating[Any]]:
-    """Return probabilities of label +1, one for each row, or refuse them."""
-    found = np.asanyarray(given)
-    if found.shape != (n_rows,) or found.dtype.kind != "f":
-        raise UsageError(
-            f"probabilities: {found.dtype} array of shape {found.shape}; expected one number "
-            f"from 0 to 1 for each of the {n_rows:,} rows, the probability of the second class"
-        )
-    low, high = (float(found.min()), float(found.max())) if n_rows else (0.0, 1.0)
-    if not (low >= 0 and high <= 1):
-        raise UsageError(f"probabilities: between {low:g} and {high:g}; must be from 0 to 1")
-    return found
 
 
 def _least_wrong(fitted: FitResult | None, source: Source) -> int | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.data.probabilities import Probabilities
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Summed
 
@@ -70,7 +71,7 @@ class MarginCounts(Summed):
     """
 
     planes: tuple[Plane, ...]
-    probabilities: NDArray[np.floating[Any]] | None = None
+    probabilities: Probabilities | NDArray[np.floating[Any]] | None = None
 
     name = "margin-counts"
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.data.probabilities import Probabilities
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.streams import Stream
@@ -40,7 +41,7 @@ Listed = NDArray[np.void]
 class OtherModel:
     """Probabilities of label +1 by another model, one for each row of the data, and their curve."""
 
-    probabilities: NDArray[np.floating[Any]]
+    probabilities: Probabilities | NDArray[np.floating[Any]]
     calibration: CalibrationRecord
 
     def log_odds(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:

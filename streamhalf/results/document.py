@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.errors import DataError
 from streamhalf.paths import read_text_from, refuse_harm, write_text_to
@@ -169,18 +168,6 @@ def read_classifier(
 
 def _is_result(content: Any) -> bool:
     return isinstance(content, dict) and "schema" in content
-
-
-def read_array(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Open a .npy file of any size as a memory map."""
-    name = os.fspath(path)
-    try:
-        found = np.lib.format.open_memmap(name, mode="r")
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise DataError(f"{name}: not a .npy file of numbers: {error}") from error
-    return found
 
 
 def _read_npy(name: str) -> Any:

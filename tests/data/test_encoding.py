@@ -235,6 +235,12 @@ def test_bad_tables__all_that_is_wrong_is_in_one_message() -> None:
         open_source(frame, labels="bought", columns=("ages",), drop=("bought",))
 
 
+def test_encoding__of_few_numbers_and_a_word_is_a_category() -> None:
+    frame = FRAME.assign(children=np.resize(["0", "1", "2", "3+"], N))
+    children = column(encoding_of(frame), "children")
+    assert (children.use, len(children.features)) == (ColumnUse.CATEGORY, 3)
+
+
 def test_columns__that_are_named_are_no_identifiers() -> None:
     frame = FRAME.assign(id=np.arange(N)[::-1])
     assert column(encoding_of(frame), "id").reason is DropReason.IDENTIFIER or "id" not in encoding_of(frame).used
