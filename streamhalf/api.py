@@ -93,7 +93,6 @@ from streamhalf.results import (
     WatchResult,
     replace,
 )
-from streamhalf.stream import learn_batches
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -178,6 +177,8 @@ def fit(
             given = {"client": client, "checkpoint": checkpoint, "resume": resume or None, "state": state}
             if refused := [name for name, value in given.items() if value is not None]:
                 raise UsageError(f"{refused[0]}: not for batches; StreamLearner has save and load")
+            from streamhalf.stream import learn_batches
+
             return learn_batches(data, **parameters)
         folders = {"checkpoint": checkpoint, "state": state}
         if (place := path_of(data)) is not None:
@@ -595,6 +596,8 @@ def synth(
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, positive,
         dtype.
     """
+    from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
+
     check_names(spec, SyntheticSpec.__slots__, "synth")
     for name in ("rows", "dim", "marginal", "noise"):
         if name not in spec:
