@@ -425,24 +425,9 @@ def make_promise(
 ) -> Promise:
     """Return what is promised of a halfspace.
 
-    Parameters
-    ----------
-    verdict
-        Of the tests; None where none were made, as of `certify`.
-    quality, certificate
-        Of the halfspace.
-    supported
-        The best bound that the tests support.
-    max_ratio
-        Largest factor that is worth a promise.
-    useful
-        Whether the halfspace beats the constant guess beyond doubt.
-    noisy
-        Whether label noise stopped the tests.
-    rows_needed
-        Rows that would settle them.
-    leading
-        The test that speaks most against the features, with its evidence.
+    `verdict` is None where no tests were made, as of `certify`; `supported` is the best bound that the tests support;
+    `max_ratio` the largest factor that is worth a promise. `useful`: it beats the constant guess beyond doubt; `noisy`:
+    label noise stopped the tests; `leading` is the test that speaks most against the features, with its evidence.
     """
     factor, confidence = proved_factor(certificate)
     constant = None if supported is None else supported.constant
