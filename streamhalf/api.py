@@ -46,7 +46,6 @@ from streamhalf.algorithms.plan_overview import (
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
-from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
@@ -64,6 +63,7 @@ from streamhalf.data.row_files import (
     write_predictions,
 )
 from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import access_check_of
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
