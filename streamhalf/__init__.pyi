@@ -47,6 +47,7 @@ from .results import (
     WatchResult,
 )
 from .results.document import read_audit, read_conflicts, read_result, read_watch
+from .stream import StreamLearner
 
 __all__ = [
     "AuditResult",
@@ -62,6 +63,7 @@ __all__ = [
     "PlanRecord",
     "RunCancelledError",
     "RunConfig",
+    "StreamLearner",
     "StreamhalfError",
     "TargetError",
     "UnverifiedWarning",

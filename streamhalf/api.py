@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -46,7 +46,6 @@ from streamhalf.algorithms.plan_overview import (
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
-from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
@@ -64,6 +63,7 @@ from streamhalf.data.row_files import (
     write_predictions,
 )
 from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import access_check_of
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
@@ -157,7 +157,8 @@ def fit(
     Parameters
     ----------
     data
-        Anything `open_source` takes.
+        Anything `open_source` takes; or an iterator over batches, pairs (X, y) or data frames, each
+        of which is seen once and not kept (see `StreamLearner`).
     checkpoint
         Folder (path or URL) that takes the result of every pass.
     resume
@@ -173,6 +174,13 @@ def fit(
     """
 
     def run(observer: Observer) -> FitResult:
+        if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
+            given = {"client": client, "checkpoint": checkpoint, "resume": resume or None, "state": state}
+            if refused := [name for name, value in given.items() if value is not None]:
+                raise UsageError(f"{refused[0]}: not for batches; StreamLearner has save and load")
+            from streamhalf.stream import learn_batches
+
+            return learn_batches(data, **parameters)
         folders = {"checkpoint": checkpoint, "state": state}
         if (place := path_of(data)) is not None:
             refuse_harm(place, {name: one for name, one in folders.items() if one is not None})

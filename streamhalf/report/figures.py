@@ -70,12 +70,9 @@ def profile_figure(certificate: CertificateRecord, names: Names) -> Figure | Non
     floor = max(0.0, 2 * least - error) if least > 0 else 0.0
     most = 2 * error if error > 0 else math.inf  # larger bounds end at the top
     low, high = span((*(min(bound, most) for bound in bounds), error), low=floor, high=floor)
-    # words stand below lines that are far apart, and on both sides of lines that are not
-    room = 0.12 * (high - low)
-    rules = [Rule(f"L = {percent(least / 100)}", "contrast", least, below=least - low > room)]
+    rules = [Rule(f"L = {percent(least / 100)}", "contrast", least)]
     if certificate.comparable:
-        own = f"this halfspace {percent(error / 100)}"
-        rules.insert(0, Rule(own, "reference", error, below=error - least >= room))
+        rules.insert(0, Rule(f"this halfspace {percent(error / 100)}", "reference", error, left=True))
     picture = Plot(
         "Lower bound by angle",
         f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%.",
@@ -165,7 +162,7 @@ def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figu
     if not inner or len(values) != len(inner) + 1 or not all(map(drawable, inner)):
         return None
     reach = max(abs(inner[0]), abs(inner[-1])) + 0.4
-    rules = [Rule("Gaussian 1", "reference", 1.0, below=True)]
+    rules = [Rule("Gaussian 1", "reference", 1.0, left=True)]
     if one is not None and drawable(one.limit):
         rules.append(Rule(f"limit {number(one.limit)}", "contrast", one.limit))
     heights = span((*values, *(rule.at for rule in rules)), low=0.0, high=1.0)

@@ -55,8 +55,12 @@ def macro(file: str, name: str, **known: Any) -> Callable[..., str]:
 
 def _with_code(text: str) -> Markup:
     """Return escaped words, with `options` as code that does not break at a hyphen."""
-    short = re.sub("`([^`]{1,40})`", r"<code>\1</code>", str(escape(text)))
-    return Markup(re.sub("`([^`]+)`", r'<code class="command">\1</code>', short))
+    words = re.sub("`([^`]{1,40})`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub("`([^`]+)`", lambda found: f'<code class="command">{_unbroken(found[1])}</code>', words))
+
+
+def _unbroken(command: str) -> str:
+    return " ".join(f"<span>{word}</span>" for word in command.split(" "))
 
 
 @dataclass(frozen=True, slots=True)

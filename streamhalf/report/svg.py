@@ -223,10 +223,10 @@ class Bars(Mark):
 
 @dataclass(frozen=True, slots=True)
 class Rule(Mark):
-    """A horizontal line at a value, named above or below it; or a vertical one."""
+    """A horizontal line at a value, named above its left or right end; or a vertical one."""
 
     at: float = 0.0
-    below: bool = False
+    left: bool = False
     vertical: bool = False
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
@@ -238,8 +238,8 @@ class Rule(Mark):
             return
         height = y(self.at)
         canvas.line(left, height, right, height, self.role)
-        words = height + 15 if self.below else height - 5
-        canvas.text(right, words, self.label, f"tick on-{self.role}", "end")
+        place, anchor = (left + 4, "start") if self.left else (right, "end")
+        canvas.text(place, height - 5, self.label, f"tick on-{self.role}", anchor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class Plot(Picture):
             canvas.line(left, y(value), right, y(value), "grid")
             canvas.text(left - 8, y(value) + 4, words, "tick", "end")
         canvas.axis(self.x, (left, right), bottom)
-        for mark in self.marks:
+        for mark in sorted(self.marks, key=lambda one: isinstance(one, Rule)):  # words lie above lines
             mark.paint(canvas, x, y)
         return height
 
