@@ -226,7 +226,7 @@ def check_writable(path: str | None, option: str, storage_options: Mapping[str, 
         return
     protocol, mark, key = path.partition("://")
     if mark:
-        from streamhalf.data.access_check import storage_problem
+        from streamhalf.data.zarr_groups import storage_problem
 
         if problem := storage_problem(protocol, key, dict(storage_options or {})):
             raise UsageError(f"{option}: this process {problem}")

@@ -23,9 +23,9 @@ import numpy as np
 from streamhalf._models import columns_of
 from streamhalf.algorithms.kept import LARGEST_MANIFEST, MANIFEST, RESULT, KeptState
 from streamhalf.config import SETTINGS, RunConfig, check_names, environment_settings
-from streamhalf.data.access_check import access_check_of
 from streamhalf.data.opening import DataLike, open_source, refuse_array_names
 from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import access_check_of
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions

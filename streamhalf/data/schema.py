@@ -116,7 +116,7 @@ def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
         if usual <= set(coding.values) and (len(found) > 2 or usual == set(found)):
             return coding
     if len(found) < 3:
-        return LabelCoding(*found) if len(found) == 2 else None
+        return LabelCoding(*(found[::-1] if found == ["+", "-"] else found)) if len(found) == 2 else None
     shown = ", ".join(str(value) for value in found[:5])
     raise DataError(
         f"{labels}: values {shown} found; expected two, such as -1 and +1; recode the labels to "

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 from zarr.errors import NodeNotFoundError
 
-from streamhalf.data.access_check import AccessCheck
 from streamhalf.data.block import RowRange
+from streamhalf.data.zarr_groups import AccessCheck
 from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import Address, retrying, storage_errors
 from streamhalf.redact import denial, one_line

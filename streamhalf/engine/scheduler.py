@@ -20,11 +20,11 @@ from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
 from streamhalf.config import AUTO, RunConfig, check_names, read_settings
-from streamhalf.data.access_check import AccessCheck
 from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.clients import active_client, waitable
 from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import AccessCheck
 from streamhalf.engine.cluster import (
     RESUME,
     ClusterEngine,

@@ -1,97 +1,10 @@
 """Results: frozen records that go to JSON and come back as data only."""
 
-from streamhalf.results.audit import AuditResult as AuditResult
-from streamhalf.results.audit import ConflictSet as ConflictSet
-from streamhalf.results.audit import ConflictSets as ConflictSets
-from streamhalf.results.audit import Gathering as Gathering
-from streamhalf.results.audit import ReviewRecord as ReviewRecord
-from streamhalf.results.audit import Segment as Segment
-from streamhalf.results.audit import Suspect as Suspect
-from streamhalf.results.base import Record as Record
-from streamhalf.results.base import finite as finite
-from streamhalf.results.base import from_json as from_json
-from streamhalf.results.base import replace as replace
-from streamhalf.results.base import to_json as to_json
-from streamhalf.results.codes import AcceptanceRate as AcceptanceRate
-from streamhalf.results.codes import HalfspaceClass as HalfspaceClass
-from streamhalf.results.codes import Method as Method
-from streamhalf.results.codes import Moment as Moment
-from streamhalf.results.codes import Named as Named
-from streamhalf.results.codes import Notice as Notice
-from streamhalf.results.codes import NoticeCode as NoticeCode
-from streamhalf.results.codes import Outcome as Outcome
-from streamhalf.results.codes import Quadratic as Quadratic
-from streamhalf.results.codes import Role as Role
-from streamhalf.results.codes import RowsKept as RowsKept
-from streamhalf.results.codes import Sampling as Sampling
-from streamhalf.results.codes import SecondMoment as SecondMoment
-from streamhalf.results.codes import SegmentMean as SegmentMean
-from streamhalf.results.codes import SegmentQuantity as SegmentQuantity
-from streamhalf.results.codes import SlabSecondMoment as SlabSecondMoment
-from streamhalf.results.codes import SlabShare as SlabShare
-from streamhalf.results.codes import Stage as Stage
-from streamhalf.results.codes import Stop as Stop
-from streamhalf.results.codes import StopReason as StopReason
-from streamhalf.results.codes import Subject as Subject
-from streamhalf.results.codes import Transform as Transform
-from streamhalf.results.codes import Verdict as Verdict
-from streamhalf.results.codes import WedgeShare as WedgeShare
-from streamhalf.results.parts import CandidateRecord as CandidateRecord
-from streamhalf.results.parts import ColumnRecord as ColumnRecord
-from streamhalf.results.parts import ColumnUse as ColumnUse
-from streamhalf.results.parts import DataRecord as DataRecord
-from streamhalf.results.parts import DiagnosticsRecord as DiagnosticsRecord
-from streamhalf.results.parts import DropReason as DropReason
-from streamhalf.results.parts import EncodingRecord as EncodingRecord
-from streamhalf.results.parts import ErrorRecord as ErrorRecord
-from streamhalf.results.parts import Evidence as Evidence
-from streamhalf.results.parts import FeatureRecord as FeatureRecord
-from streamhalf.results.parts import FrameRecord as FrameRecord
-from streamhalf.results.parts import Halfspace as Halfspace
-from streamhalf.results.parts import HeldOutRecord as HeldOutRecord
-from streamhalf.results.parts import LabelErrors as LabelErrors
-from streamhalf.results.parts import LookRecord as LookRecord
-from streamhalf.results.parts import Part as Part
-from streamhalf.results.parts import PassBudget as PassBudget
-from streamhalf.results.parts import PassRecord as PassRecord
-from streamhalf.results.parts import PromiseRecord as PromiseRecord
-from streamhalf.results.parts import TestResult as TestResult
-from streamhalf.results.parts import TransformRecord as TransformRecord
-from streamhalf.results.parts import TransformTrial as TransformTrial
-from streamhalf.results.parts import WatchReference as WatchReference
-from streamhalf.results.parts import overall_outcome as overall_outcome
-from streamhalf.results.parts import worst_of as worst_of
-from streamhalf.results.quality import Advice as Advice
-from streamhalf.results.quality import AdviceCode as AdviceCode
-from streamhalf.results.quality import AngleRecord as AngleRecord
-from streamhalf.results.quality import CalibrationRecord as CalibrationRecord
-from streamhalf.results.quality import CertificateMethod as CertificateMethod
-from streamhalf.results.quality import CertificateRecord as CertificateRecord
-from streamhalf.results.quality import OptRecord as OptRecord
-from streamhalf.results.quality import Promise as Promise
-from streamhalf.results.quality import PromiseCode as PromiseCode
-from streamhalf.results.quality import Quality as Quality
-from streamhalf.results.quality import make_promise as make_promise
-from streamhalf.results.quality import make_quality as make_quality
-from streamhalf.results.quality import proved_factor as proved_factor
-from streamhalf.results.results import AS_WRITTEN as AS_WRITTEN
-from streamhalf.results.results import CertifyResult as CertifyResult
-from streamhalf.results.results import Claim as Claim
-from streamhalf.results.results import DryRunResult as DryRunResult
-from streamhalf.results.results import FitResult as FitResult
-from streamhalf.results.results import MomentTestResult as MomentTestResult
-from streamhalf.results.results import PlanRecord as PlanRecord
-from streamhalf.results.results import RunRecord as RunRecord
-from streamhalf.results.results import StrictPlanRecord as StrictPlanRecord
-from streamhalf.results.results import VerifyResult as VerifyResult
-from streamhalf.results.results import Versions as Versions
-from streamhalf.results.results import WorkerRecord as WorkerRecord
-from streamhalf.results.results import document_digest as document_digest
-from streamhalf.results.results import installed_versions as installed_versions
-from streamhalf.results.results import is_as_written as is_as_written
-from streamhalf.results.results import seal as seal
-from streamhalf.results.watch import Drift as Drift
-from streamhalf.results.watch import DriftStatement as DriftStatement
-from streamhalf.results.watch import ErrorStretch as ErrorStretch
-from streamhalf.results.watch import WatchLook as WatchLook
-from streamhalf.results.watch import WatchResult as WatchResult
+# ruff: noqa: F403
+from streamhalf.results.audit import *
+from streamhalf.results.base import *
+from streamhalf.results.codes import *
+from streamhalf.results.parts import *
+from streamhalf.results.quality import *
+from streamhalf.results.results import *
+from streamhalf.results.watch import *

@@ -330,7 +330,8 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
     counted = certificate.error
     drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if certificate.share < 1 else 0)
     noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5
-    found = replace(found, held_out=found.held_out and error.empirical > counted + noise)
+    more = certificate.share < 1 and error.n_rows > certificate.n_rows  # which tell it better
+    found = replace(found, held_out=found.held_out and (more or error.empirical > counted + noise))
     if not found.held_out:
         found = replace(found, error=counted)
     if (n_positive := certificate.n_positive) is not None:
@@ -424,24 +425,9 @@ def make_promise(
 ) -> Promise:
     """Return what is promised of a halfspace.
 
-    Parameters
-    ----------
-    verdict
-        Of the tests; None where none were made, as of `certify`.
-    quality, certificate
-        Of the halfspace.
-    supported
-        The best bound that the tests support.
-    max_ratio
-        Largest factor that is worth a promise.
-    useful
-        Whether the halfspace beats the constant guess beyond doubt.
-    noisy
-        Whether label noise stopped the tests.
-    rows_needed
-        Rows that would settle them.
-    leading
-        The test that speaks most against the features, with its evidence.
+    `verdict` is None where no tests were made, as of `certify`; `supported` is the best bound that the tests support;
+    `max_ratio` the largest factor that is worth a promise. `useful`: it beats the constant guess beyond doubt; `noisy`:
+    label noise stopped the tests; `leading` is the test that speaks most against the features, with its evidence.
     """
     factor, confidence = proved_factor(certificate)
     constant = None if supported is None else supported.constant

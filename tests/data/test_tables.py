@@ -158,7 +158,7 @@ def test_csv__marks_of_gaps_are_gaps_of_numbers_and_no_labels(tmp_path: Path) ->
     source = open_source(tmp_path / "rows.csv")
     assert source.encoding is not None
     assert [(one.use, one.gaps) for one in source.encoding.columns] == [("number", 20)]
-    assert source.record.classes == ("+", "-")
+    assert source.record.classes == ("-", "+")
 
 
 def test_encoding__of_written_numbers_refuses_other_marks(tmp_path: Path) -> None:
