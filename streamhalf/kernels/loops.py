@@ -275,6 +275,91 @@ def scan_thresholds(
 
 
 @compiled
+def count_margin_bins(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, first: int, counts: Counts) -> None:
+    """Add rows to `counts` (c, 2, bins) by label, -1 first, and the size and sign of v·x - shift.
+
+    The upper 13 bits below the sign are the octave and quarter of a size; `first` is bin 0 of either side.
+    """
+    columns, sums, side = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), counts.shape[2] // 2
+    bits = sums.view(np.uint64)
+    for start in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - start)
+        _load(X, start, count, columns)
+        for i in range(0, len(counts), 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, len(counts) - i)):
+                margin, size, into = sums[k], bits[k], counts[i + k]
+                for r in range(count):
+                    margin[r] -= shifts[i + k]
+                for r in range(count):
+                    place = np.int64((size[r] >> np.uint64(50)) & np.uint64(0x1FFF))
+                    place = min(max(place - first, np.int64(0)), np.int64(side - 1))
+                    into[np.int64(y[start + r] > 0), side + place if margin[r] >= 0 else side - 1 - place] += 1
+
+
+@compiled
+def sum_slab_products(X: Rows, slabs: NDArray[np.int32], sums: Doubles) -> None:
+    """Add the products of every row's features, in the precision of X, to those of its slabs: (c, n_slabs, p)."""
+    products = np.empty(sums.shape[2])
+    for r in range(len(X)):
+        place = 0
+        for i in range(X.shape[1]):
+            for j in range(i, X.shape[1]):
+                products[place] = X[r, i] * X[r, j]
+                place += 1
+        for k in range(len(slabs)):
+            into = sums[k, slabs[k, r]]
+            for t in range(len(products)):
+                into[t] += products[t]
+
+
+@compiled
+def sum_wedges(
+    X: Rows,
+    V: Doubles,
+    shifts: Doubles,
+    kappa: float,
+    gamma: float,
+    weights: Doubles,
+    masses: Doubles,
+    means: Doubles,
+    products: Doubles,
+) -> None:
+    """Add a to `masses` (c,), a t x to `means` (c, d), a t² x x^T to `products` (c, p) if it has room.
+
+    t = sgn(m) (|m| - kappa)_+ / gamma of m = v·x - shift, and a = 1 / (1 + t²)²; `weights` (c, n)
+    receives t / (1 + t²).
+    """
+    columns, sums, c = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), len(masses)
+    root, pairs, dim = np.empty((c, ROWS)), np.empty(products.shape[1]), X.shape[1]
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        for i in range(0, c, 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, c - i)):
+                for r in range(count):
+                    m = sums[k, r] - shifts[i + k]
+                    t = (m - min(max(m, -kappa), kappa)) / gamma
+                    root[i + k, r] = 1 / (1 + t * t)
+                    weights[i + k, first + r] = t * root[i + k, r]
+                    masses[i + k] += root[i + k, r] * root[i + k, r]
+        for r in range(count):
+            row, place = X[first + r], 0
+            if len(pairs):
+                for i in range(dim):
+                    for j in range(i, dim):
+                        pairs[place] = np.float64(row[i]) * np.float64(row[j])
+                        place += 1
+            for k in range(c):
+                w, mean, product = weights[k, first + r], means[k], products[k]
+                for j in range(dim):
+                    mean[j] += w * root[k, r] * row[j]
+                for t in range(len(pairs)):
+                    product[t] += w * w * pairs[t]
+
+
+@compiled
 def sum_slab_monomials(
     X: Rows, signs: NDArray[np.int8], basis: Doubles, order: Counts, bounds: Counts, degree: int, sums: Doubles
 ) -> None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from streamhalf.kernels.margins import frozen, padded
-from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, count_monomials, sub_batch_rows
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, count_monomials
 
-_PRODUCT_NS, _ENTRY_NS = 4_000, 1
-"""One small matrix product, and one product of two features of one row, in nanoseconds."""
+_PRODUCT_ENTRIES = 10_000
+"""One small matrix product takes as long as so many products of two features of one row."""
 
 
 def assign_slabs(margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -113,27 +113,18 @@ def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float6
 def sum_slab_products(X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
     """Sums of x x^T within slabs, packed: (c, n_slabs, d (d + 1) / 2) for `slabs` (c, n).
 
-    Where a slab has many rows it is one matrix product; where slabs hold a few rows each, all
-    products of features are written out, and each is added to the sum of its row's slab. Products
-    in the precision of X, in pieces that stay in cache; sums in float64.
+    Where a slab has many rows it is one matrix product; where slabs hold a few rows each, the
+    products of a row are written out, and added to the sums of its slabs. Products in the precision
+    of X; sums in float64.
     """
+    from streamhalf.kernels import loops
+
     n_rows, dim = X.shape
     n_products = dim * (dim + 1) // 2
-    if n_rows * n_products * _ENTRY_NS >= min(n_slabs, n_rows) * _PRODUCT_NS:
+    if n_rows * n_products >= min(n_slabs, n_rows) * _PRODUCT_ENTRIES:
         return np.array([_multiply_slabs(X, slab, n_slabs) for slab in slabs])
-    from scipy.sparse import csc_array  # takes a moment to import, and few runs come here
-
-    i, j = np.triu_indices(dim)
     sums = np.zeros((len(slabs), n_slabs, n_products))
-    step = sub_batch_rows(n_products, sums.itemsize)
-    for start in range(0, n_rows, step):
-        piece = X[start : start + step]
-        # row by row in memory, or every sum would copy them
-        products = (piece[:, i] * piece[:, j]).astype(np.float64, order="C")
-        ones, columns = np.ones(len(piece)), np.arange(len(piece) + 1)
-        for slab, total in zip(slabs, sums, strict=True):
-            here = (ones, slab[start : start + step], columns)
-            total += csc_array(here, shape=(n_slabs, len(piece))) @ products
+    loops.sum_slab_products(frozen(X), frozen(slabs), sums)
     return sums
 
 

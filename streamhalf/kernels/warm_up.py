@@ -10,7 +10,7 @@ import numpy as np
 
 from streamhalf.kernels.digest import digest_rows
 from streamhalf.kernels.frame import Frame, FrameSet
-from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
+from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, margins, padded, transform_rows
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
 from streamhalf.kernels.uniforms import draw_rows
@@ -45,8 +45,11 @@ def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
 
 @cache
 def _touch_all(dtype: str) -> None:
-    X, y, rows = np.ones((1, 1), dtype=dtype), np.ones(1, dtype=np.int8), np.zeros(1, np.int64)
+    from streamhalf.kernels import loops
+
+    X, y, rows = frozen(np.ones((1, 1), dtype=dtype)), frozen(np.ones(1, dtype=np.int8)), np.zeros(1, np.int64)
     one, zero = np.ones((1, 1)), np.zeros(1)
+    V, shift = padded(one), padded(zero)
     along = margins(X, one)
     transform_rows(X, zero, one)
     count_errors(X, y, one, zero)
@@ -54,6 +57,9 @@ def _touch_all(dtype: str) -> None:
     slab = assign_slabs(along[0], zero)
     scan_thresholds(X, y, one, zero, zero)
     sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2)
+    loops.sum_slab_products(X, frozen(slab[None]), np.zeros((1, 2, 1)))
+    loops.sum_wedges(X, V, shift, 0.0, 1.0, np.empty((1, 1)), np.zeros(1), one.copy(), one.copy())
+    loops.count_margin_bins(X, y, V, shift, 0, np.zeros((1, 2, 4), np.int64))
     _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)
     frame = Frame(Plane(one[0]), 0.5)
     FrameSet.of([frame], [1.0]).find(X, uniforms)

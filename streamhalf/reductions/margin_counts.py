@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.probabilities import Probabilities
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.margins import frozen, padded
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.reductions.base import Summed
 
 _OCTAVES = 64
@@ -21,7 +22,8 @@ _PARTS = 4
 
 _SIDE = 2 * _OCTAVES * _PARTS
 
-_LARGEST = 1e300
+_FIRST = (1022 - _OCTAVES) * _PARTS
+"""Upper bits of the smallest size that has a bin to itself."""
 
 N_BINS = 2 * _SIDE
 """Bins on both sides of a plane."""
@@ -29,11 +31,9 @@ N_BINS = 2 * _SIDE
 
 def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return the bin of every margin; bins rise with margins, and 0 is the first of its side."""
-    mantissa, exponent = np.frexp(np.minimum(np.abs(margins), _LARGEST))
-    part = ((mantissa - 0.5) * (2 * _PARTS)).astype(np.int64)
-    size = np.clip((exponent.astype(np.int64) + _OCTAVES) * _PARTS + part, 0, _SIDE - 1)
-    size[mantissa == 0] = 0
-    return np.asarray(np.where(margins >= 0, _SIDE + size, _SIDE - 1 - size), dtype=np.int64)
+    sizes = np.abs(np.asarray(margins, dtype=np.float64)).view(np.int64) >> 50  # octave and quarter
+    place = np.clip(sizes - _FIRST, 0, _SIDE - 1)
+    return np.asarray(np.where(margins >= 0, _SIDE + place, _SIDE - 1 - place), dtype=np.int64)
 
 
 def count_margins(margins: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -86,12 +86,15 @@ class MarginCounts(Summed):
 
     def map(self, block: Block) -> MarginCountsResult:
         """Count the rows of one block."""
-        margins = [plane.margins(block.X) for plane in self.planes]
-        if self.probabilities is not None:
-            margins.append(log_odds(self.probabilities[block.rows]))
+        from streamhalf.kernels import loops
+
         counts = np.zeros((self.n_counts, 2, N_BINS), dtype=np.int64)
-        for i, one in enumerate(margins):
-            counts[i] = count_margins(one, block.y)
+        if self.planes:
+            V, thresholds = (padded(one) for one in stack_planes(self.planes))
+            own = counts[: len(self.planes)]
+            loops.count_margin_bins(frozen(block.X), frozen(block.y), V, thresholds, _FIRST, own)
+        if self.probabilities is not None:
+            counts[-1] = count_margins(log_odds(self.probabilities[block.rows]), block.y)
         return MarginCountsResult(block.n_rows, counts)
 
     def partial_nbytes(self, dim: int) -> int:

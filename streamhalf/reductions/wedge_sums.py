@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.margins import frozen, padded
 from streamhalf.kernels.monomials import sub_batch_rows
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.slabs import pack_symmetric, unpack_symmetric
 from streamhalf.reductions.base import Summed
 
 _FEW_FEATURES = 32
-"""Up to so many features the products of all pairs are written out, once for all candidates."""
+"""Up to so many features the products of all pairs are written out; of more BLAS is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,26 +91,22 @@ class WedgeSums(Summed):
         return WedgeSumsPartial(0, np.zeros(count), np.zeros((count, dim)), np.zeros((count, packed)))
 
     def map(self, block: Block) -> WedgeSumsPartial:
-        """Weigh the rows, in pieces that stay in cache.
+        """Weigh the rows. What is summed for a candidate does not depend on which others there are."""
+        from streamhalf.kernels import loops
 
-        What is summed for a candidate does not depend on which others there are.
-        """
         found, gamma = self.empty(block.dim), math.tan(2 * math.asin(self.eta / 2))
-        thresholds = np.array([[plane.threshold] for plane in self.candidates])
-        step = sub_batch_rows(min(block.dim, _FEW_FEATURES) ** 2, block.X.itemsize)
-        for first in range(0, block.n_rows, step):
+        V, thresholds = (padded(one) for one in stack_planes(self.candidates))
+        few = block.dim <= _FEW_FEATURES
+        step = block.n_rows if few else sub_batch_rows(block.dim * len(thresholds), 8)
+        for first in range(0, block.n_rows, max(1, step)):
             X = block.X[first : first + step]
-            wide = X.astype(np.float64, copy=False)
-            t = np.stack([wide @ plane.normal for plane in self.candidates])
-            t -= thresholds
-            if self.kappa > 0:
-                t -= np.clip(t, -self.kappa, self.kappa)
-            t /= gamma
-            root = 1 / (1 + t * t)
-            t *= root  # t has the sign that turns x into s
-            found.masses[:] += np.einsum("ij,ij->i", root, root)
-            found.means[:] += [weights @ wide for weights in root * t]
-            found.products[:] += _sum_products(X, t.astype(X.dtype))
+            weights = np.empty((len(self.candidates), len(X)))
+            room = found.products if few else np.empty((len(self.candidates), 0))
+            sums = (weights, found.masses, found.means, room)
+            loops.sum_wedges(frozen(X), V, thresholds, float(self.kappa), gamma, *sums)
+            if not few:
+                weighed = (X * one[:, None] for one in weights.astype(X.dtype))
+                found.products[:] += pack_symmetric(np.array([some.T @ some for some in weighed]))
         return replace(found, n_rows=block.n_rows)
 
     def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
@@ -120,13 +116,3 @@ class WedgeSums(Summed):
     def partial_nbytes(self, dim: int) -> int:
         """One matrix per candidate."""
         return 8 * len(self.candidates) * (dim * (dim + 3) // 2 + 1) + 8
-
-
-def _sum_products(X: NDArray[np.floating[Any]], weights: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """Sums of w² x x^T, packed, for weights (c, n)."""
-    if X.shape[1] > _FEW_FEATURES:
-        weighed = (X * one[:, None] for one in weights)
-        return pack_symmetric(np.array([some.T @ some for some in weighed]))
-    i, j = np.triu_indices(X.shape[1])
-    pairs = X[:, i] * X[:, j]
-    return np.array([one @ pairs for one in np.square(weights)])
