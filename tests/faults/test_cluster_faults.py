@@ -153,5 +153,5 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
         caplog.set_level("INFO", logger="streamhalf")
         result = fit(first, store, observer, checkpoint=folder, resume=True)
     assert any(text.endswith("rows from the checkpoint") for text in caplog.messages)
-    assert observer.started == ["final"]
+    assert observer.started == ["final", "calibration"]
     assert comparable(result) == undisturbed
