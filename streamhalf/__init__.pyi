@@ -2,6 +2,7 @@ from ._version import __version__
 from .accessor import register_accessor
 from .api import (
     audit,
+    audit_classes,
     certify,
     convert,
     diagnostics,
@@ -46,6 +47,7 @@ from .results import (
     WatchResult,
 )
 from .results.document import read_audit, read_conflicts, read_result, read_watch
+from .stream import StreamLearner
 
 __all__ = [
     "AuditResult",
@@ -61,6 +63,7 @@ __all__ = [
     "PlanRecord",
     "RunCancelledError",
     "RunConfig",
+    "StreamLearner",
     "StreamhalfError",
     "TargetError",
     "UnverifiedWarning",
@@ -70,6 +73,7 @@ __all__ = [
     "WatchResult",
     "__version__",
     "audit",
+    "audit_classes",
     "certify",
     "convert",
     "diagnostics",

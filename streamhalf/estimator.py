@@ -36,6 +36,7 @@ from streamhalf.results import (
     Quality,
     Verdict,
 )
+from streamhalf.stream import StreamLearner
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -167,6 +168,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     random_state: Any
     features: str
     labels: str
+    _learner: StreamLearner | None
 
     def __init__(self, **parameters: Any) -> None:
         check_names(parameters, (*DEFAULTS,), type(self).__name__)
@@ -201,6 +203,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.fit`: the folder that takes the result of every pass, and whether to
             go on from what it holds.
         """
+        self._learner = None
         parameters = self._parameters()
         make_config(parameters)  # names a wrong parameter before data are looked at
         found = self._open_training(X, y, storage_options)
@@ -219,6 +222,30 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = found.source.dim if names is None else len(names)
         self._keep(result)
         warn_unverified(result, stacklevel=2)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, *, classes: Any = None) -> HalfspaceTesterLearner:
+        """Learn from further rows, each of which is seen once.
+
+        The halfspace is that of the first path once it is learned; until then there is none.
+        `result_` is what is known of it, without the bound L.
+
+        Parameters
+        ----------
+        X, y
+            Rows that no call has seen before.
+        classes
+            Both classes; needed in the first call where its rows do not show both.
+        """
+        learner = getattr(self, "_learner", None)
+        X, y = validate_data(self, _exact(X), y, dtype=_FLOATS, reset=learner is None)
+        if learner is None:
+            known = np.unique(y) if classes is None else np.unique(classes)
+            if len(known) != 2:
+                raise TargetError(f"classes: {known.tolist()} found; give both classes in the first call")
+            learner = StreamLearner(classes=known.tolist(), **self._parameters())
+            self._learner, self.classes_, self._n_encoded = learner, known, X.shape[1]
+        self._keep(learner.add(X, y).result(certificate=False))
         return self
 
     def decision_function(self, X: Any) -> Any:

@@ -95,22 +95,13 @@ def for_drawn_blocks(check: Callable[[Block, list[slice]], None], *, dims: Seque
     run()
 
 
-def at_dimension(example: Any, dim: int) -> Any:
-    """An example of this dimension: what is given, or what it makes of the dimension."""
-    return example(dim) if callable(example) else example
-
-
 def leaves(value: Any) -> Iterator[NDArray[Any]]:
     """Yield the arrays of a partial, a structured one field by field."""
-    for one in checkpoint.leaves(value):
-        yield from _fields(one)
-
-
-def _fields(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    if array.dtype.names is None:
-        yield array
-    for name in array.dtype.names or ():
-        yield from _fields(array[name])
+    for array in [value] if isinstance(value, np.ndarray) else checkpoint.leaves(value):
+        if array.dtype.names is None:
+            yield array
+        for name in array.dtype.names or ():
+            yield from leaves(array[name])
 
 
 def assert_close(left: Any, right: Any, *, scale: float) -> None:
@@ -155,7 +146,7 @@ def check_reduction(
     """
 
     def check(block: Block, pieces: list[slice]) -> None:
-        example = at_dimension(reduction, block.dim)
+        example: Any = reduction(block.dim) if callable(reduction) else reduction
         for law in LAWS:
             try:
                 law(example, block, pieces)
@@ -178,10 +169,9 @@ def empty_is_neutral(reduction: Any, block: Block, pieces: list[slice]) -> None:
 
 def combine_is_associative(reduction: Any, block: Block, pieces: list[slice]) -> None:
     """From left to right or from right to left, up to rounding."""
-    parts = [reduction.map(piece) for piece in cut(block, pieces)]
     left, right = fold(reduction, block, pieces), reduction.empty(block.dim)
-    for part in reversed(parts):
-        right = reduction.combine(part, right)
+    for piece in reversed(cut(block, pieces)):
+        right = reduction.combine(reduction.map(piece), right)
     assert_close(left, right, scale=scale_of(left))
 
 
@@ -264,30 +254,26 @@ def check_tester(tester: type[Tester]) -> None:
         The class; `of` is called with a context of every pass.
     """
     assert 0 <= tester.share <= 1, f"share: {tester.share} is no share of tau"
-    made = [(context, tester.of(context)) for context in _contexts()]
-    assert any(one is not None for _, one in made), "it has a say in no pass"
-    for context, one in made:
-        if one is not None:
-            _check_pass(one, context)
-
-
-def _contexts() -> list[Context]:
-    plane = Plane(np.eye(_DIM)[0])
+    plane, made = Plane(np.eye(_DIM)[0]), 0
+    frame = Frame(plane, 0.5)
     stages: dict[Stage, dict[str, Any]] = {
         Stage.INITIAL: {},
-        Stage.UPDATE: {"frame": Frame(plane, 0.5)},
+        Stage.UPDATE: {"frame": frame},
         Stage.FINAL: {"candidates": (plane,)},
     }
-    rows = functools.partial(Context, config=RunConfig(), dim=_DIM, n_rows=_ROWS, total_rows=_ROWS)
-    return [rows(stage=stage, eps=_EPS, tau=_TAU, **known) for stage, known in stages.items()]
+    rows: dict[str, Any] = {"config": RunConfig(), "dim": _DIM, "n_rows": _ROWS, "total_rows": _ROWS}
+    for stage, known in stages.items():
+        one = tester.of(Context(stage=stage, eps=_EPS, tau=_TAU, **rows, **known))
+        if one is not None:
+            made += 1
+            # testers of an update see the frame's rows, which are N(0, I) as well
+            _check_pass(one, round(_ROWS * frame.rate) if stage is Stage.UPDATE else _ROWS)
+    assert made, "it has a say in no pass"
 
 
-def _check_pass(tester: Tester, context: Context) -> None:
+def _check_pass(tester: Tester, n_rows: int) -> None:
     assert tester.rows_needed() >= 1
-    rng = np.random.default_rng(7)
-    # testers of an update see the frame's rows, which are N(0, I) as well
-    n_rows = round(_ROWS * context.frame.rate) if context.frame else _ROWS
-    X = rng.standard_normal((n_rows, _DIM)).astype(np.float32)
+    X = np.random.default_rng(7).standard_normal((n_rows, _DIM)).astype(np.float32)
     y = np.where(X[:, 0] >= 0, np.int8(1), np.int8(-1))
     block = Block(X, y, np.arange(n_rows, dtype=np.int64))
     test_results = _judge(tester, block, n_pieces=1)
@@ -343,11 +329,15 @@ def check_transform(
 
     def check(block: Block, pieces: list[slice]) -> None:
         nonlocal n_judged
-        example = at_dimension(row_transform, block.dim)
+        example: Any = row_transform(block.dim) if callable(row_transform) else row_transform
         before = copy.deepcopy(block)
         mapped = example.apply(block)
         assert_identical(block, before)
-        _check_rows(mapped, block)
+        np.testing.assert_array_equal(mapped.rows, block.rows, "row numbers")
+        assert mapped.X.shape[0] == len(mapped.y) == block.n_rows
+        assert np.isfinite(mapped.X).all(), "a feature is not finite"
+        assert np.isin(mapped.y, (-1, 1)).all(), "a label is not ±1"
+        assert (mapped.X.dtype, mapped.y.dtype) == (block.X.dtype, block.y.dtype), "another precision"
         parts = [example.apply(piece) for piece in cut(block, pieces)]
         for name in ("X", "y", "rows"):
             joined = np.concatenate([getattr(part, name) for part in parts])
@@ -363,22 +353,20 @@ def check_transform(
     assert n_judged > 0, "every margin was rounding: no side was looked at"
 
 
-def _check_rows(mapped: Block, block: Block) -> None:
-    np.testing.assert_array_equal(mapped.rows, block.rows, "row numbers")
-    assert mapped.X.shape[0] == len(mapped.y) == block.n_rows
-    assert np.isfinite(mapped.X).all(), "a feature is not finite"
-    assert np.isin(mapped.y, (-1, 1)).all(), "a label is not ±1"
-    assert (mapped.X.dtype, mapped.y.dtype) == (block.X.dtype, block.y.dtype), "another precision"
-
-
 def _check_sides(example: Any, block: Block, mapped: Block, *, through_origin: bool) -> int:
-    """Both ways: planes drawn among mapped rows, and planes drawn among stored rows."""
+    """Compare sides with labels for planes drawn among mapped and among stored rows; count those clear of rounding."""
     rng = np.random.default_rng(block.n_rows)
     centre = np.array(example.record.centre or (0.0,) * block.dim)
     after = _draw_plane(rng, mapped, np.zeros(mapped.dim) if through_origin else None)
     before = _draw_plane(rng, block, centre if through_origin else None)
-    pairs = ((example.to_stored(after), after), (before, example.to_transformed(before)))
-    return sum(_count_same_sides(block, old, mapped, new) for old, new in pairs)
+    n_clear = 0
+    for old, new in ((example.to_stored(after), after), (before, example.to_transformed(before))):
+        (side_before, clear_before), (side_after, clear_after) = _sides(block, old), _sides(mapped, new)
+        clear = clear_before & clear_after
+        was_right, is_right = side_before == block.y, side_after == mapped.y
+        np.testing.assert_array_equal(is_right[clear], was_right[clear], "a row changed sides")
+        n_clear += int(np.count_nonzero(clear))
+    return n_clear
 
 
 def _draw_plane(rng: np.random.Generator, block: Block, point: NDArray[np.float64] | None) -> Plane:
@@ -388,16 +376,6 @@ def _draw_plane(rng: np.random.Generator, block: Block, point: NDArray[np.float6
         return Plane(normal, float(normal @ point))
     middle = float(np.median(block.X @ normal))
     return Plane(normal, middle + 0.1 * rng.standard_normal())
-
-
-def _count_same_sides(stored: Block, old: Any, mapped: Block, new: Any) -> int:
-    """Hold sides against labels, before and after; returns how many rows were clear of rounding."""
-    side_before, clear_before = _sides(stored, old)
-    side_after, clear_after = _sides(mapped, new)
-    clear = clear_before & clear_after
-    was_right, is_right = side_before == stored.y, side_after == mapped.y
-    np.testing.assert_array_equal(is_right[clear], was_right[clear], "a row changed sides")
-    return int(np.count_nonzero(clear))
 
 
 def _sides(block: Block, plane: Any) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:

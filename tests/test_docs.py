@@ -56,7 +56,7 @@ def run(kind: str, content: str, folder: Path) -> str:
     [
         "README.md",
         *("docs/guide.md", "docs/real-data.md", "docs/thresholds.md", "docs/audit.md"),
-        *("docs/configuration.md", "docs/upgrading.md", "docs/tables.md"),
+        *("docs/configuration.md", "docs/upgrading.md", "docs/tables.md", "docs/watch.md"),
     ],
 )
 def test_page__blocks_run_as_printed(page: str, tmp_path: Path) -> None:

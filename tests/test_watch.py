@@ -160,8 +160,9 @@ def test_watch__looks_share_tau__and_are_kept(result: FitResult, tmp_path: Path)
     assert sorted(path.name for path in state.iterdir()) == [f"look-{look:06d}.json" for look in (1, 2, 3)]
     chance = [watch(result, draw(3_000, 20), state=place).statements[0].chance for place in (None, state)]
     assert chance[0] < chance[1]
-    other = replace(result, seed=2, digest="")
-    with pytest.raises(UsageError, match="holds looks at another result"):
+    assert result.halfspace is not None
+    other = replace(result, halfspace=replace(result.halfspace, offset=1.0), digest="")
+    with pytest.raises(UsageError, match="holds looks at rows behind another halfspace"):
         watch(other, draw(3_000, 20), state=state)
     (state / "look-000002.json").write_text("{")
     with pytest.raises(DataError, match=r"look-000002.json: not JSON"):

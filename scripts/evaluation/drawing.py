@@ -14,7 +14,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult, Transform
-from streamhalf.synthetic.distributions import CleanRows, Noise, choose_cut, flip_scores
+from streamhalf.synthetic.distributions import SCORES, CleanRows, Noise, choose_cut
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 
@@ -77,7 +77,7 @@ def with_noise(X: Features, v: Vector, noise: Noise, rate: float, rng: np.random
     """
     u = orthogonal_to(v, rng)
     rows = CleanRows(X=X, margin=margins(X, v), u=u, uniforms=rng.random(len(X)))
-    scores = flip_scores(noise, rows)
+    scores = SCORES[noise](rows)
     n_flips = min(round(rate * len(X)), int(np.count_nonzero(np.isfinite(scores))))
     flips = choose_cut(scores, rows.uniforms, n_flips).flips(scores, rows.uniforms)
     return np.where(flips, -rows.labels, rows.labels).astype(np.int8)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
@@ -13,13 +14,12 @@ from streamhalf.algorithms.promises import GOOD_CONSTANT, best_promise, promises
 from streamhalf.algorithms.state import LocalizationState
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
-from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
-from streamhalf.engine.run import Run
 from streamhalf.results import (
     CalibrationRecord,
     CandidateRecord,
     CertificateRecord,
+    DataRecord,
     DiagnosticsRecord,
     ErrorRecord,
     FitResult,
@@ -27,9 +27,11 @@ from streamhalf.results import (
     LabelErrors,
     Notice,
     NoticeCode,
+    PassRecord,
     PromiseRecord,
     Quality,
     Role,
+    RunRecord,
     Stage,
     Stop,
     StopReason,
@@ -49,9 +51,42 @@ _RARE = 0.01
 """Share of the rows below which a label is worth a word."""
 
 
+class Made(Protocol):
+    """How a result was made."""
+
+    @property
+    def passes(self) -> Sequence[PassRecord]:
+        """Passes over the rows."""
+        ...
+
+    @property
+    def provenance(self) -> RunRecord | None:
+        """When and where."""
+        ...
+
+
+class Rows(Protocol):
+    """The rows that a result speaks of."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What was noticed."""
+        ...
+
+    @property
+    def record(self) -> DataRecord:
+        """Which data."""
+        ...
+
+
 def assemble(
-    run: Run,
-    source: Source,
+    run: Made,
+    source: Rows,
     config: RunConfig,
     *,
     state: LocalizationState,
@@ -62,10 +97,11 @@ def assemble(
     calibration: CalibrationRecord | None = None,
     reference: WatchReference | None = None,
     notices: tuple[Notice, ...],
+    error: ErrorRecord | None = None,
 ) -> FitResult:
-    """Verdict, halfspace, error and candidates from the final state."""
+    """Verdict, halfspace, error (on held-out rows, unless it is given) and candidates from the final state."""
     plan = state.plan
-    error = held_out_error(state, row_transform, config)
+    error = error or held_out_error(state, row_transform, config)
     supported = promises(state.steps, state.test_results)
     asked = None if config.eps == "auto" else float(config.eps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)

@@ -91,7 +91,7 @@ class FinalPass:
         state, n_steps, n_candidates = self.with_planes(state), 0, 0
         while n_steps <= state.n_updates or n_candidates < len(state.candidates):
             context, tests = self._batch(state, n_candidates, n_steps)
-            _, needs, errors = self._needs(state, context, tests, with_errors=not found)
+            _, needs, errors = self._needs(state, context, tests, with_errors=not found and state.errors is None)
             step = Step("final", needs, RowSubset(RowRanges.of(()), 0), lambda _: state, 0, beside=errors)
             found.append(step.statistic(self.row_transform))
             n_steps, n_candidates = n_steps + len(tests), n_candidates + len(context.candidates)

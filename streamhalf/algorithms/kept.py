@@ -171,9 +171,9 @@ class Measurement:
         held_rows, halfspace = path.held_out * path.first_rows, Halfspace.of(path.plane)
         return Reference.of(path.first_rows, held_rows, config, halfspace, self.row_transform, path.state)
 
-    def conclude(self, partials: Sequence[Any]) -> LocalizationState:
+    def conclude(self, partials: Sequence[Any], start: LocalizationState | None = None) -> LocalizationState:
         """The state after the final pass, from the partials of its batches."""
-        final, state = self.final(), self.start
+        final, state = self.final(), start or self.start
         subset = RowSubset(RowRanges.of((RowRange(0, self.path.first_rows),)), self.seed, 0.0, self.path.held_out)
         for partial in partials:
             step = final.step(state, subset)
@@ -190,6 +190,10 @@ class Measurement:
             certification = self.path.certificate.certification(self.seed)
             certificate = certification.conclude(found, tau=BOUND_TAU * self.tau, observer=observer)
         return certificate, *self.reference.conclude(held_out)
+
+    def conclude_beside(self, partial: Any) -> tuple[CalibrationRecord | None, WatchReference]:
+        """Calibration and reference alone."""
+        return self.reference.conclude(self.closing().finalize(partial)[1])
 
     def conclude_digest(self, partial: Any) -> int:
         """The sum of the hashes of all rows."""

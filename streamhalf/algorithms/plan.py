@@ -297,6 +297,12 @@ def _plan(
     return replace(plan, n_rows=plan.required_rows)
 
 
+def smallest_plan(dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
+    """The fewest rows that anything can be tested with, where every step takes fresh ones."""
+    plan = _plan(LARGEST_EPS, dim, config, testers, Sampling.WINDOWS)
+    return _split_rows(plan, plan.required_rows, config)
+
+
 @lru_cache(maxsize=8)
 def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The smallest eps that `n_rows` rows can judge (or the configured one), all rows dealt out.

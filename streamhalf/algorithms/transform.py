@@ -287,7 +287,7 @@ def _look(kind: Transform, block: Block, plan: RunPlan, config: RunConfig) -> Tr
         context, dim = replace(context, directions=directions), SKETCH_DIRECTIONS
     tester = MomentTester.of(context)
     try:
-        row_transform = _estimate(kind, block, config)
+        row_transform = transform_of_sample(kind, block, config)
         if tester is None or block.n_rows == 0:
             return TransformTrial(kind, Outcome.NOT_JUDGED)
         most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
@@ -309,11 +309,15 @@ def _look(kind: Transform, block: Block, plan: RunPlan, config: RunConfig) -> Tr
     return TransformTrial(kind, Outcome.PASSED if worst is None else worst.outcome, worst)
 
 
-def _estimate(kind: Transform, block: Block, config: RunConfig) -> RowTransform:
+def transform_of_sample(kind: Transform, block: Block, config: RunConfig) -> RowTransform:
+    """Return the transform of a kind, estimated from rows in memory."""
     if kind is Transform.STORED:
         return Identity()
     if block.n_rows == 0:
         raise TransformError(f"{kind} transform: no rows to estimate it from; gather some")
+    if kind is Transform.ISOTROPIC and config.through == HalfspaceClass.ORIGIN:
+        X = block.X.astype(np.float64)
+        return Isotropic.from_moments(np.zeros(block.dim), X.T @ X / len(X), n_rows=len(X))
     if kind is Transform.ISOTROPIC:
         return Isotropic.from_rows(block.X.astype(np.float64))
     if block.n_rows < _LEAST_PER_FEATURE * block.dim:  # steps towards it are many then

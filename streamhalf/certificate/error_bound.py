@@ -58,10 +58,9 @@ def cluster_notice(
     """Return the notice for a bound that is not of independent rows."""
     if error.segments is None:
         return None
-    for level in (levels := list(_levels(segment_errors, segment_rows))):
-        if len(level.rows) == error.segments:
-            return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=level.ratio)
-    return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=levels[-1].ratio)
+    levels = list(_levels(segment_errors, segment_rows))
+    level = next((one for one in levels if len(one.rows) == error.segments), levels[-1])
+    return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=level.ratio)
 
 
 def claim_notices(error: ErrorRecord | None, certificate: CertificateRecord | None) -> tuple[Notice, ...]:
@@ -98,17 +97,20 @@ class _Level:
         return float(self.errors.sum() / self.rows.sum())
 
     @property
+    def variance(self) -> float:
+        return self.rate * (1 - self.rate)
+
+    @property
     def ratio(self) -> float:
         """How much more the errors vary between segments than those of independent rows."""
-        variance = self.rate * (1 - self.rate)
-        return float(scatter_ratio(self.rows, self.errors / self.rows, variance))
+        return float(scatter_ratio(self.rows, self.errors / self.rows, self.variance))
 
     def limit(self, tail: float) -> float:
         """Return the value that independent rows exceed with probability `tail`."""
-        variance = self.rate * (1 - self.rate)
-        if variance == 0:
+        if self.variance == 0:
             return math.inf
-        return float(scatter_quantile(self.rows, tail, squared_skewness=1 / variance - 4, kurtosis=1 / variance - 3))
+        odds = 1 / self.variance
+        return float(scatter_quantile(self.rows, tail, squared_skewness=odds - 4, kurtosis=odds - 3))
 
     @property
     def reaches_over(self) -> bool:

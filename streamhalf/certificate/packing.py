@@ -20,7 +20,7 @@ takes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,17 +66,11 @@ def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool
 
 
 def _inverses(A: Array) -> Array:
-    """About the inverses of a stack of matrices; of one that has none, anything."""
+    """About the inverses of a stack of matrices; of one that has none, 0."""
     try:
         return np.asarray(np.linalg.inv(A), dtype=np.float64)
     except np.linalg.LinAlgError:
-        found = np.zeros_like(A)
-        for place, matrix in enumerate(A):
-            try:
-                found[place] = np.linalg.inv(matrix)
-            except np.linalg.LinAlgError:
-                continue
-        return found
+        return np.concatenate([_inverses(one[None]) for one in A]) if len(A) > 1 else np.zeros_like(A)
 
 
 def exact_weights(rows: Array, most_bits: int = _MOST_BITS) -> tuple[int, ...] | None:
@@ -86,7 +80,10 @@ def exact_weights(rows: Array, most_bits: int = _MOST_BITS) -> tuple[int, ...] |
     integers; given up where those of the rows have more than `most_bits`.
     """
     matrix = _integers(rows.T, most_bits)
-    return None if matrix is None else _one_sign(_kernel(matrix, len(rows)))
+    kernel = [] if matrix is None else _kernel(matrix, len(rows))
+    if kernel and max(kernel) <= 0:
+        kernel = [-number for number in kernel]
+    return tuple(kernel) if kernel and min(kernel) >= 0 else None
 
 
 def _integers(coordinates: Array, most_bits: int) -> list[list[int]] | None:
@@ -136,15 +133,6 @@ def _kernel(matrix: list[list[int]], width: int) -> list[int]:
         kernel[column] = -line[free[0]]
     common = math.gcd(*kernel)
     return [number // common for number in kernel]
-
-
-def _one_sign(numbers: list[int]) -> tuple[int, ...] | None:
-    """The numbers as they are, or all negated, whichever has none below 0."""
-    if not any(numbers):
-        return None
-    if min(numbers) >= 0:
-        return tuple(numbers)
-    return tuple(-number for number in numbers) if max(numbers) <= 0 else None
 
 
 Indices = NDArray[np.int64]
@@ -212,7 +200,7 @@ class Points:
 
     @classmethod
     def of(cls, X: Array, y: NDArray[np.int8], plane: Plane, *, central: bool) -> Points:
-        """The points of rows; `central` where halfspaces go through the origin."""
+        """The points of rows with the coordinates that tell them apart; `central` for planes through the origin."""
         points, place = np.unique(X + 0.0, axis=0, return_inverse=True)  # -0 is 0
         positive = np.bincount(place.ravel()[y > 0], minlength=len(points))
         negative = np.bincount(place.ravel()[y < 0], minlength=len(points))
@@ -225,48 +213,32 @@ class Points:
         exact = np.ldexp(points, -exponents)
         left[((points != 0) & (np.abs(exact) < _NARROWEST)).any(axis=1)] = 0
         kept = np.flatnonzero(left)
-        labels = np.where(positive > negative, 1, -1).astype(np.int8)[kept]
-        normal = np.ldexp(plane.normal, exponents)
-        about = Plane(normal, 0.0 if central else plane.threshold)
-        return cls._left(int(settled.sum()), exact[kept], labels, left[kept], about, central)
-
-    @classmethod
-    def _left(
-        cls,
-        n_settled: int,
-        exact: Array,
-        labels: NDArray[np.int8],
-        counts: NDArray[np.int64],
-        plane: Plane,
-        central: bool,
-    ) -> Points:
-        """The points with the coordinates that tell them apart."""
-        centre = np.zeros(exact.shape[1])
-        if len(exact) and not central:
-            centre = np.median(exact, axis=0)
-        spread = _spreads(exact - centre)
+        exact, labels = exact[kept], np.where(positive > negative, 1, -1).astype(np.int8)[kept]
+        normal, centre = np.ldexp(plane.normal, exponents), np.zeros(exact.shape[1])
+        spread = centre
+        if len(exact):  # how far points lie from the centre, typically; 0 where none does
+            centre = centre if central else np.median(exact, axis=0)
+            typical = np.median(np.abs(exact - centre), axis=0)
+            spread = np.where(typical > 0, typical, np.sqrt(np.mean((exact - centre) ** 2, axis=0)))
         varies = spread > 0  # what is the same for all says nothing that the constant does not
         scaled = (exact - centre)[:, varies] / spread[varies]
-        along = (plane.normal * spread)[varies]
+        along = (normal * spread)[varies]
         exact = exact[:, varies]
         if not central:
             ones = np.ones((len(exact), 1))
             scaled, exact = np.hstack([scaled, ones]), np.hstack([exact, ones])
-            along = np.append(along, plane.normal @ centre - plane.threshold)
+            along = np.append(along, normal @ centre - plane.threshold)
         lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
         scaled = scaled * (labels / lengths)[:, None]
-        unit = along / (np.linalg.norm(along) or 1.0)
         return cls(
-            n_settled, labels, counts, exact * labels[:, None], scaled, lengths, np.einsum("ij,j->i", scaled, unit)
+            n_settled=int(settled.sum()),
+            labels=labels,
+            counts=left[kept],
+            exact=exact * labels[:, None],
+            scaled=scaled,
+            lengths=lengths,
+            margins=np.einsum("ij,j->i", scaled, along / (np.linalg.norm(along) or 1.0)),
         )
-
-
-def _spreads(away: Array) -> Array:
-    """How far points lie from the centre, typically; 0 where none does."""
-    if not len(away):
-        return np.zeros(away.shape[1])
-    typical = np.median(np.abs(away), axis=0)
-    return np.asarray(np.where(typical > 0, typical, np.sqrt(np.mean(away**2, axis=0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,26 +274,15 @@ def pack_rows(
     return Packing(settled + packer.n_sets, settled, packer.operations)
 
 
-@dataclass(slots=True, eq=False)
 class _Packer:
-    """The search: what is left of each point, and what was found."""
+    """The search: equations of a program, what is left of each point, and what was found."""
 
-    points: Points
-    effort: int
-    turn: int
-    n_sets: int = 0
-    operations: int = 0
-    left: Indices = field(init=False)
-    nearest: Indices = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left = self.points.counts.copy()
-        self.nearest = np.argsort(np.abs(self.points.margins), kind="stable")
-
-    @property
-    def size(self) -> int:
-        """Equations of a program."""
-        return int(self.points.scaled.shape[1])
+    def __init__(self, points: Points, effort: int, turn: int) -> None:
+        self.points, self.effort, self.turn = points, effort, turn
+        self.size = int(points.scaled.shape[1])
+        self.left: Indices = points.counts.copy()
+        self.nearest: Indices = np.argsort(np.abs(points.margins), kind="stable")
+        self.n_sets = self.operations = 0
 
     def run(self) -> None:
         """Round after round, for the wrong points that earlier ones could not serve."""
@@ -387,36 +348,23 @@ class _Packer:
             self.operations += int(spent)
         used = (basis >= 0) & (weights > _NO_WEIGHT) & met[:, None]
         sets = np.take_along_axis(pools, np.maximum(basis, 0), axis=1)
-        proved = self._proved(first, sets, used, weights)
+        proved: NDArray[np.bool_] = np.asarray(used.all(axis=1))
+        if proved.any():  # sets of full size
+            wrong, others = first[proved], sets[proved]
+            about = weights[proved] * points.lengths[wrong][:, None] / points.lengths[others]
+            proved[proved] = are_conflicts(points.exact[wrong], points.exact[others], about)
         for place in np.flatnonzero(met).tolist():
             chosen = np.append(sets[place][used[place]], first[place])
-            if not proved[place]:
-                chosen = self._exactly(chosen)
-            if len(chosen) and (points.labels[chosen] < 0).any():
+            if not proved[place]:  # those that have a weight in an exact combination, if there is one
+                self.operations += _EXACT_OPERATIONS * len(chosen) ** 3
+                exact = exact_weights(points.exact[chosen])
+                chosen = chosen[:0] if exact is None else chosen[np.array(exact, dtype=object) > 0]
+            proved[place] = len(chosen) > 0 and bool((points.labels[chosen] < 0).any())
+            if proved[place]:
                 times = int(self.left[chosen].min())
                 self.left[chosen] -= times
                 self.n_sets += times
-                proved[place] = True
-            else:
-                proved[place] = False
         return proved
-
-    def _proved(self, first: Indices, sets: Indices, used: NDArray[np.bool_], weights: Array) -> NDArray[np.bool_]:
-        """Which sets of full size hold for sure."""
-        proved: NDArray[np.bool_] = np.asarray(used.all(axis=1))
-        first, sets, weights = first[proved], sets[proved], weights[proved]
-        lengths = self.points.lengths
-        weights = weights * lengths[first][:, None] / lengths[sets]
-        if len(first):
-            exact = self.points.exact
-            proved[proved] = are_conflicts(exact[first], exact[sets], weights)
-        return proved
-
-    def _exactly(self, chosen: Indices) -> Indices:
-        """Those of the points that have a weight in an exact combination, if there is one."""
-        self.operations += _EXACT_OPERATIONS * len(chosen) ** 3
-        weights = exact_weights(self.points.exact[chosen])
-        return chosen[:0] if weights is None else chosen[np.array(weights, dtype=object) > 0]
 
 
 @compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -55,10 +56,10 @@ class Looks:
                 look = from_json(WatchResult, json.loads(content), where=where)
             except ValueError as error:
                 raise DataError(f"{where}: not JSON: {' '.join(str(error).split())}; restore or remove it") from None
-            if look.result_digest != result.digest:
+            if look.halfspace_digest != halfspace_digest(result):
                 raise UsageError(
-                    f"state: {folder.name} holds looks at another result (digest {look.result_digest[:12]}, not "
-                    f"{result.digest[:12]}); name a folder of its own for this result"
+                    f"state: {folder.name} holds looks at rows behind another halfspace; name a folder of its own for "
+                    "this result (its updates go on in the same)"
                 )
             found.append(look)
         return cls(folder, tuple(found))
@@ -77,6 +78,12 @@ class Looks:
 
 def _file(look: int) -> str:
     return f"look-{look:06d}.json"
+
+
+def halfspace_digest(result: FitResult) -> str:
+    """Return a digest of the halfspace and the transform of a result, which its updates keep."""
+    text = json.dumps(to_json((result.halfspace, result.transform)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def reference_of(result: FitResult) -> WatchReference:
@@ -126,7 +133,7 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
         beta=float(wedge.betas()[0]),
         beta_behind=record.beta,
         history=(*(one.history[-1] for one in looks.before if one.history), this),
-        result_digest=result.digest,
+        halfspace_digest=halfspace_digest(result),
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from reprlib import repr as shown
 from typing import Any, TypeVar
 
@@ -16,6 +17,9 @@ T = TypeVar("T")
 
 replace = msgspec.structs.replace
 """A record with some fields changed."""
+
+_CONVERTING = threading.Lock()
+"""What msgspec knows of a class is built at its first use, which must not be two threads'."""
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -40,7 +44,8 @@ def to_json(value: Any) -> Any:
 def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
     """Rebuild a record of class `cls`; whatever does not fit is named, with its place."""
     try:
-        return msgspec.convert(data, cls)
+        with _CONVERTING:
+            return msgspec.convert(data, cls)
     except (msgspec.ValidationError, RecursionError) as error:
         what, _, place = str(error).replace("`", "").partition(" - at $")
         # a function, for in a plain replacement a backslash would count

@@ -330,7 +330,8 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
     counted = certificate.error
     drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if certificate.share < 1 else 0)
     noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5
-    found = replace(found, held_out=found.held_out and error.empirical > counted + noise)
+    more = certificate.share < 1 and error.n_rows > certificate.n_rows  # which tell it better
+    found = replace(found, held_out=found.held_out and (more or error.empirical > counted + noise))
     if not found.held_out:
         found = replace(found, error=counted)
     if (n_positive := certificate.n_positive) is not None:

@@ -100,7 +100,7 @@ class WatchResult(Record, frozen=True, kw_only=True):
     beta: float
     beta_behind: float
     history: tuple[WatchLook, ...] = ()
-    result_digest: str = ""
+    halfspace_digest: str = ""
     passes: tuple[PassRecord, ...] = ()
     data: DataRecord
     versions: Versions

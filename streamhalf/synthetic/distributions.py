@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,13 +79,7 @@ def cell_generator(seed: int, stream: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(counter=counter, key=key))
 
 
-def draw_features(marginal: Marginal, cell: Cell) -> Features:
-    """Draw the rows of a cell: the same cell gives the same bits."""
-    return _LAWS[marginal](cell).astype(cell.dtype, copy=False)
-
-
-@dataclass(frozen=True, slots=True)
-class HoleDistribution:
+class HoleDistribution(NamedTuple):
     """With probability `atom_share` ±HOLE_ATOM, else scale·g given |scale·g| > gap, g ~ N(0,1)."""
 
     gap: float
@@ -113,8 +107,7 @@ def hole_distribution() -> HoleDistribution:
     return HoleDistribution(gap=_HOLE_GAP, scale=scale, atom_share=solve_share(scale)[0])
 
 
-@dataclass(frozen=True, slots=True)
-class SpikeDistribution:
+class SpikeDistribution(NamedTuple):
     """With probability SPIKE_SHARE uniform on ±SPIKE_HALF_WIDTH, else gaussian·g ± sign."""
 
     gaussian: float
@@ -185,7 +178,7 @@ def _with_margins(cell: Cell, wanted: NDArray[np.float64]) -> Features:
     return X
 
 
-_LAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
+LAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
     Marginal.GAUSSIAN: _gaussian,
     Marginal.STUDENT_T: lambda cell: (
         cell.generator.standard_t(STUDENT_T_DOF, cell.shape) * math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
@@ -282,9 +275,7 @@ class Cut:
 
     def flips(self, scores: Scores, uniforms: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Say of each row whether its label is flipped."""
-        tied = (scores == self.score) & (uniforms <= self.uniform)
-        flipped: NDArray[np.bool_] = (scores < self.score) | tied
-        return flipped
+        return np.asarray((scores < self.score) | ((scores == self.score) & (uniforms <= self.uniform)))
 
 
 NO_FLIPS = Cut(score=-math.inf, uniform=-1.0)
@@ -303,11 +294,6 @@ def choose_directions(
     if dim == 1:
         return v, np.zeros(1)
     return v, _normalise(random_u - math.fsum(random_u * v) / math.fsum(v * v) * v)
-
-
-def flip_scores(noise: Noise, rows: CleanRows) -> Scores:
-    """Return the score of each row; a row that is never flipped has score infinity."""
-    return _SCORES[noise](rows)
 
 
 def choose_cut(scores: Scores, uniforms: NDArray[np.float64], n_flips: int) -> Cut:
@@ -337,7 +323,7 @@ def _wedge(rows: CleanRows, label: int) -> Scores:
     return tangent
 
 
-_SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
+SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
     Noise.NONE: lambda rows: np.full(len(rows.margin), math.inf),
     Noise.RANDOM: lambda rows: rows.uniforms,
     Noise.NEAR: lambda rows: np.abs(rows.margin),
@@ -347,3 +333,4 @@ _SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
     Noise.MINOR: lambda rows: np.where(rows.labels == rows.rare, -np.abs(rows.margin), math.inf),
     Noise.TILT: lambda rows: _wedge(rows, rows.rare),
 }
+"""Score of each row: those with the smallest are flipped first, those with infinity never."""

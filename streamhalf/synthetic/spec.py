@@ -24,7 +24,9 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.results import to_json
 from streamhalf.synthetic.distributions import (
+    LAWS,
     NO_FLIPS,
+    SCORES,
     SHARE_TOLERANCE,
     Cell,
     CleanRows,
@@ -33,8 +35,6 @@ from streamhalf.synthetic.distributions import (
     cell_rows,
     choose_cut,
     choose_directions,
-    draw_features,
-    flip_scores,
     normal_threshold,
     sample_threshold,
 )
@@ -102,9 +102,6 @@ class SyntheticSpec:
                 f"positive: {self.positive!r} given; give a share above 0 and below 1: which rows "
                 "are +1 before the noise"
             )
-        self._check_rate()
-
-    def _check_rate(self) -> None:
         limit = self.noise.max_rate(self.positive)
         if not isinstance(self.rate, int | float) or not 0 <= self.rate < limit:
             raise UsageError(
@@ -159,7 +156,7 @@ def plant(spec: SyntheticSpec) -> Planted:
         return replace(planted, cut=cut)
     n_pilot = min(spec.rows, PILOT_ROWS)
     numbers = range(-(-n_pilot // cell_rows(spec.dim)))
-    by_cell = [flip_scores(spec.noise, _draw_cell(spec, planted, number)) for number in numbers]
+    by_cell = [SCORES[spec.noise](_draw_cell(spec, planted, number)) for number in numbers]
     scores = np.concatenate(by_cell)[:n_pilot]
     uniforms = _noise_uniforms(spec, RowRange(0, n_pilot))
     cut = choose_cut(scores, uniforms, round(spec.rate * n_pilot))
@@ -183,13 +180,12 @@ def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Gene
     step = cell_rows(spec.dim)
     for number in range(start // step, -(-stop // step)):
         cell = _draw_cell(spec, planted, number)
-        flips = planted.cut.flips(flip_scores(spec.noise, cell), cell.uniforms)
-        labels = cell.labels
+        flips = planted.cut.flips(SCORES[spec.noise](cell), cell.uniforms)
         first = number * step
         begin, end = max(start, first), min(stop, first + step)
         source, target = slice(begin - first, end - first), slice(begin - start, end - start)
         X[target] = cell.X[source]
-        y[target] = np.where(flips, -labels, labels)[source]
+        y[target] = np.where(flips, -cell.labels, cell.labels)[source]
         n_flipped += int(np.count_nonzero(flips[source]))
     return Generated(X, y, n_flipped)
 
@@ -216,7 +212,7 @@ def _choose_threshold(spec: SyntheticSpec, v: NDArray[np.float64]) -> float:
 def _draw_features(spec: SyntheticSpec, v: NDArray[np.float64], number: int) -> NDArray[np.floating[Any]]:
     generator = cell_generator(spec.seed, _FEATURES, number)
     cell = Cell(generator, cell_rows(spec.dim), v, np.dtype(spec.dtype))
-    return draw_features(spec.marginal, cell)
+    return LAWS[spec.marginal](cell).astype(cell.dtype, copy=False)
 
 
 def _draw_cell(spec: SyntheticSpec, planted: Planted, number: int) -> CleanRows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,17 @@ def test_read_weights__forms(fitted: FitResult, tmp_path: Path) -> None:
     np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match="not an array of numbers"):
         read_weights(tmp_path / "pickled.npy")
+
+
+def test_read_result__two_threads_at_once__in_a_fresh_process(tmp_path: Path) -> None:
+    """Types are prepared at the first use, which crashed the process where two threads made it."""
+    path = tmp_path / "result.json"
+    path.write_text("{}")
+    code = (
+        "import concurrent.futures as f, streamhalf\n"
+        "def read(_):\n"
+        f"    try: streamhalf.read_result({str(path)!r})\n"
+        "    except streamhalf.DataError: return 1\n"
+        "with f.ThreadPoolExecutor(8) as pool: assert sum(pool.map(read, range(64))) == 64\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -1,0 +1,588 @@
+"""Learning from rows that keep coming: every row is seen once, and none is kept but a block.
+
+Algorithm 3 asks for fresh rows at every step, and a stream has nothing else. A path is learned step
+by step from the rows as they arrive; every row after its last step is held out for all of it:
+errors of all candidates, tests of all steps, slabs, and the certificate's moments. When rows have
+grown fourfold, a new path is learned beside the old one and takes its place when it is better.
+
+All of this happens block by block of the same rows, so that the sizes of batches make no difference.
+Bounds hold at all numbers of rows at once; paths, and the looks of their tests at doubling numbers
+of rows, share tau as looks do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streamhalf import results
+from streamhalf.algorithms.assemble import assemble
+from streamhalf.algorithms.baselines import Baseline, learn_baselines_on_sample
+from streamhalf.algorithms.final_pass import FinalPass
+from streamhalf.algorithms.kept import CertificatePlan, Measurement, Path, in_segments
+from streamhalf.algorithms.localization import Localization
+from streamhalf.algorithms.plan import BOUND_TAU, ERROR_TAU, RunPlan, plan_for_rows, smallest_plan
+from streamhalf.algorithms.row_split import RowSubset
+from streamhalf.algorithms.state import LocalizationState, unmeasured
+from streamhalf.algorithms.transform import (
+    in_transform,
+    is_open,
+    transform_notices,
+    transform_of_sample,
+    transforms_to_try,
+    try_transforms,
+)
+from streamhalf.certificate.certification import Certification, within_room
+from streamhalf.certificate.certify import towards
+from streamhalf.certificate.error_bound import measure_error
+from streamhalf.config import RunConfig
+from streamhalf.data.block import Block, RowRanges
+from streamhalf.data.transforms import Identity, make_transform
+from streamhalf.errors import TransformError
+from streamhalf.kernels import anytime
+from streamhalf.kernels.anytime import look_tau
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.errors import PlaneErrors
+from streamhalf.reductions.row_view import Bundle
+from streamhalf.results import (
+    CertificateRecord,
+    DataRecord,
+    ErrorRecord,
+    FitResult,
+    Halfspace,
+    LabelErrors,
+    Notice,
+    NoticeCode,
+    OptRecord,
+    Outcome,
+    PassRecord,
+    RunRecord,
+    Sampling,
+    Stop,
+    StopReason,
+    Transform,
+    TransformRecord,
+    TransformTrial,
+    Verdict,
+    Versions,
+    make_promise,
+    seal,
+)
+from streamhalf.testers import TESTERS
+
+BLOCK_ROWS = 1 << 14
+"""Rows that are looked at together; fewer wait for more."""
+
+_GROWTH = 4
+"""A new path is learned when rows have grown so many times."""
+
+_MOST_PLANNED = 1 << 23
+"""Rows that a path is planned for, at most: half of them are tested, and enter its certificate."""
+
+_FIRST_SAMPLE, _SAMPLE = 1 << 14, 1 << 16
+_LOOKS = 4
+"""Tests are judged when an eighth, a quarter, a half and all of a path's rows for tests are there."""
+
+_RARE_LABEL = 64
+"""Rows of the rarer label with which the first path begins."""
+
+_FIRST_SEGMENTED = 1 << 20
+"""Rows that the first error segments are cut for; twice as many whenever these are full."""
+
+_BEYOND_CHANCE = 2.6
+
+
+def seed_of(seed: int, number: int) -> int:
+    """A seed for each path, which those of others tell nothing about."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:6], "big")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FreshRows:
+    """Takes the place of a `RowSplit`: every step has the rows that come next."""
+
+    plan: RunPlan
+    sampling: Sampling = Sampling.WINDOWS
+
+    @property
+    def learning_rows(self) -> int:
+        """Rows of refine, and of the scan of thresholds."""
+        return max(BLOCK_ROWS, (self.plan.n_rows - self.plan.final_rows) // 4)
+
+    def take(self, cursor: int, n_rows: int) -> RowSubset:
+        """The rows that come next."""
+        return RowSubset(RowRanges.of(()), 0)
+
+    def held_out_subset(self) -> RowSubset:
+        """The rows that follow."""
+        return RowSubset(RowRanges.of(()), 0)
+
+
+@dataclass(slots=True, eq=False)
+class Learning:
+    """A path under way: a sample first, then the steps of Algorithm 3, each from the next rows.
+
+    `number` counts paths; `kind` is the transform that is tried (None: the first that the sample
+    leaves open), `sample` the rows so far, `taken` those of the step under way.
+    """
+
+    number: int
+    n_planned: int
+    wanted: int
+    kind: Transform | None = None
+    n_rows: int = 0
+    sample: tuple[Block, ...] = ()
+    trials: tuple[TransformTrial, ...] = ()
+    kinds: tuple[Transform, ...] = ()
+    transform: TransformRecord = field(default_factory=TransformRecord)
+    baselines: tuple[Baseline, ...] = ()
+    plan: RunPlan | None = None
+    state: LocalizationState | None = None
+    partial: Any = None
+    taken: int = 0
+    labels: tuple[int, int] = (0, 0)
+
+    def algorithm(self, config: RunConfig) -> Localization:
+        """Algorithm 3 for this path."""
+        assert self.plan is not None
+        kind = Transform(self.transform.kind)
+        split: Any = _FreshRows(self.plan)
+        laid = make_transform(self.transform)
+        return Localization(self.plan, in_transform(config, kind), split, TESTERS, laid, self.baselines)
+
+
+@dataclass(slots=True, eq=False)
+class Measured:
+    """A path, and what the rows after its last step say of it.
+
+    `errors` are those of all candidates on all rows, `finals` partials of the tests on the first
+    `n_tested` rows, `closing` those of the certificate pass on `n_closing` rows after the choice of
+    the candidate, `judged` the state after the last look of the tests, of which there were `looks`, and
+    `found` the last certificate with its rows.
+    """
+
+    number: int
+    path: Path
+    seed: int
+    tau: float
+    kinds: tuple[Transform, ...]
+    n_rows: int = 0
+    errors: Any = None
+    n_segmented: int = _FIRST_SEGMENTED
+    finals: tuple[Any, ...] | None = None
+    n_tested: int = 0
+    closing: Any = None
+    n_closing: int = 0
+    judged: LocalizationState | None = None
+    looks: int = 0
+    found: tuple[int, CertificateRecord | None] | None = None
+
+    @property
+    def for_tests(self) -> int:
+        """Rows that tests look at."""
+        return self.path.state.plan.final_rows
+
+    def measurement(self, share: float = 1.0) -> Measurement:
+        """The statistics of the path; tests judge at a share of its tau."""
+        return Measurement(path=self.path, seed=self.seed, tau=self.tau * share, n_rows=self.for_tests)
+
+    def state(self) -> LocalizationState:
+        """What is known of the candidates and the steps."""
+        judged = self.judged or self.start()
+        return replace(judged, errors=self.errors, pinned=self.path.chosen if self.n_closing else None)
+
+    def start(self) -> LocalizationState:
+        """The state before any test."""
+        return self.measurement().start
+
+    def take(self, block: Block, certificate: Any) -> None:
+        """Count one block of further rows."""
+        rows = np.arange(self.n_rows, self.n_rows + block.n_rows, dtype=np.int64)
+        local = Block(block.X, block.y, rows)
+        if self.n_rows + block.n_rows > self.n_segmented:
+            doubled, dim = 2 * self.n_segmented, block.dim
+            like = self.counts(doubled).empty(dim)
+            self.errors = in_segments(self.errors, self.n_segmented, doubled, like)
+            self.n_segmented = doubled
+        counts = self.counts()
+        found = counts.map(local)
+        self.errors = found if self.errors is None else counts.combine(self.errors, found)
+        if self.n_tested < self.for_tests:
+            needs = Bundle(self.batches())
+            tested = needs.map(local)
+            self.finals = tested if self.finals is None else needs.combine(self.finals, tested)
+            self.n_tested += block.n_rows
+        if self.n_closing or self.n_tested >= self.for_tests // _LOOKS:
+            if not self.n_closing:
+                self.choose(certificate)
+            if self.n_closing < self.for_tests:
+                needs = self.measurement().closing()
+                closed = needs.map(local)
+                self.closing = closed if self.closing is None else needs.combine(self.closing, closed)
+                self.n_closing += block.n_rows
+        self.n_rows += block.n_rows
+        self._judge()
+
+    def counts(self, total: int | None = None) -> PlaneErrors:
+        """Errors of all candidates, in segments of so many rows."""
+        return PlaneErrors(self.path.state.planes, total or self.n_segmented)
+
+    def batches(self) -> tuple[Reduction[Any, Any], ...]:
+        """Statistics of the tests; errors are counted apart."""
+        measurement = self.measurement()
+        return measurement.final().batches(replace(measurement.start, errors=self.errors))
+
+    def choose(self, certificate: Any) -> None:
+        """Fix the candidate that is the answer, and what the certificate is made of."""
+        known = replace(self.judged or self.start(), errors=self.errors, pinned=None)
+        chosen = known.chosen or 0
+        self.path = replace(self.path, chosen=chosen)
+        error = float(self.errors.errors[chosen]) / max(1, self.errors.n_rows)
+        self.path = replace(self.path, certificate=certificate(self.path, error))
+
+    def _judge(self) -> None:
+        """Look at the tests at doubling numbers of rows."""
+        done = self.n_tested >= self.for_tests
+        due = [self.for_tests >> (_LOOKS - 1 - look) for look in range(_LOOKS)]
+        passed = sum(self.n_tested >= rows for rows in due[:-1]) + done
+        if passed <= self.looks or self.finals is None:
+            return
+        self.looks = passed
+        measurement = self.measurement(look_tau(1.0, passed))
+        start = replace(measurement.start, errors=self.errors)
+        self.judged = replace(measurement.conclude(self.finals, start), errors=None)
+
+    @property
+    def is_tested(self) -> bool:
+        """True if the tests have all their rows."""
+        return self.n_tested >= self.for_tests
+
+
+@dataclass(slots=True, eq=False)
+class StreamState:
+    """Everything that is known of a stream; blocks of `BLOCK_ROWS` rows go in, results come out."""
+
+    config: RunConfig
+    dim: int
+    n_rows: int = 0
+    n_positive: int = 0
+    n_looks: int = 0
+    n_paths: int = 0
+    learned_at: int = 0
+    current: Measured | None = None
+    rival: Measured | None = None
+    learning: Learning | None = None
+    common: Any = None
+
+    def take(self, block: Block) -> None:
+        """Take one block of rows, numbered from 0."""
+        if self.learning is None and self.rival is None and self.n_rows >= _GROWTH * self.learned_at:
+            self._begin(None)
+        ready = None
+        if self.learning is not None:
+            ready = self._learn(self.learning, block)
+        for one in (self.current, self.rival):
+            if one is not None:
+                one.take(block, partial(self._certificate, one.seed))
+        if self.rival is not None and self.current is not None and self.current.n_closing and self.rival.n_closing:
+            counts = self.pair()
+            found = counts.map(block)
+            self.common = found if self.common is None else counts.combine(self.common, found)
+        self.n_rows += block.n_rows
+        self.n_positive += int(np.count_nonzero(block.y > 0))
+        if ready is not None:
+            self.learning = None
+            self.current, self.rival = (ready, None) if self.current is None else (self.current, ready)
+        self._settle()
+
+    def _begin(self, kind: Transform | None) -> None:
+        """Begin to learn a path, for three times the rows so far."""
+        first = self.current is None
+        planned = 0 if first else min(_MOST_PLANNED, (_GROWTH - 1) * self.n_rows)
+        per_feature = BLOCK_ROWS * math.ceil(256 * self.dim / BLOCK_ROWS)
+        wanted = max(_FIRST_SAMPLE, min(per_feature, _SAMPLE)) if first else _SAMPLE
+        self.learning = Learning(self.n_paths, planned, wanted, kind)
+        self.n_paths += 1
+
+    def pair(self) -> PlaneErrors:
+        """Errors of the current path and of its rival on the same rows."""
+        assert self.current is not None
+        assert self.rival is not None
+        return PlaneErrors((self.current.path.plane, self.rival.path.plane), 1)
+
+    def step_of(self, path: Learning) -> Reduction[Any, Any]:
+        """The statistic of the step under way."""
+        algorithm = path.algorithm(self._config(path.number))
+        assert path.state is not None
+        step = algorithm.next_step(path.state)
+        assert step is not None
+        return step.statistic(algorithm.row_transform)
+
+    def tau(self, number: int) -> float:
+        """What a path may spend: all of them share tau."""
+        return look_tau(self.config.tau, number + 1)
+
+    def _config(self, number: int) -> RunConfig:
+        """The configuration of a path: rows set the eps, and no seed tells that of another."""
+        seed = seed_of(self.config.seed, number)
+        config = replace(self.config, seed=seed, tau=self.tau(number), sampling=Sampling.WINDOWS.value, eps="auto")
+        return within_room(config, self.dim)
+
+    def _learn(self, path: Learning, block: Block) -> Measured | None:
+        """Give a path its rows; returns it when it is learned."""
+        config = self._config(path.number)
+        rows = np.arange(path.n_rows, path.n_rows + block.n_rows, dtype=np.int64)
+        block = Block(block.X, block.y, rows)
+        path.n_rows += block.n_rows
+        if path.state is None:
+            self._sample(path, block, config)
+        else:
+            self._step(path, block, config)
+        if path.state is None:
+            return None
+        algorithm = path.algorithm(config)
+        step = algorithm.next_step(path.state)
+        if step is None or not step.name.startswith("final"):
+            return None
+        self.learned_at = self.n_rows + block.n_rows
+        return self._learned(path, algorithm, config)
+
+    def _sample(self, path: Learning, block: Block, config: RunConfig) -> None:
+        """Gather rows; with enough of them choose the transform, learn baselines and plan the steps."""
+        keep = max(1, path.wanted // block.n_rows)
+        path.sample = (*path.sample, block)[-keep:]  # of one label for a long time, the last rows
+        positive = sum(int(np.count_nonzero(one.y > 0)) for one in path.sample)
+        n_rows = sum(one.n_rows for one in path.sample)
+        if n_rows < path.wanted or min(positive, n_rows - positive) < _RARE_LABEL:
+            return
+        sample = Block.concatenate(path.sample)
+        path.sample = ()
+        plan = smallest_plan(self.dim, config)
+        if path.n_planned > plan.required_rows:
+            plan = plan_for_rows(path.n_planned, self.dim, config)
+        path.plan = plan
+        kinds: tuple[Transform, ...]
+        if config.feature_transform == "auto":
+            path.trials = try_transforms(sample, plan, config)
+            kinds = transforms_to_try(path.trials)
+        else:
+            kinds = (Transform(config.feature_transform),)
+        if path.kind in kinds:
+            kinds = kinds[kinds.index(path.kind) :]
+        path.kinds = kinds[1:]
+        try:
+            path.transform = transform_of_sample(kinds[0], sample, config).record
+        except TransformError:
+            if config.feature_transform != "auto":
+                raise
+        spare = any(is_open(one) for one in path.trials)
+        path.baselines = learn_baselines_on_sample(sample, plan, in_transform(config, kinds[0]), spare=spare)
+        path.state = path.algorithm(config).start()
+
+    def _step(self, path: Learning, block: Block, config: RunConfig) -> None:
+        """Give rows to the step under way, and conclude it when it has enough."""
+        assert path.state is not None
+        algorithm = path.algorithm(config)
+        step = algorithm.next_step(path.state)
+        assert step is not None
+        needs = step.statistic(algorithm.row_transform)
+        found = needs.map(block)
+        path.partial = found if path.partial is None else needs.combine(path.partial, found)
+        path.taken += block.n_rows
+        if path.taken >= step.n_rows:
+            path.state = step.conclude(needs.finalize(path.partial))
+            path.partial, path.taken = None, 0
+
+    def _learned(self, path: Learning, algorithm: Localization, config: RunConfig) -> Measured:
+        """The path with its last step done: what follows is held out."""
+        assert path.state is not None
+        final = FinalPass(path.state.plan, algorithm.config, TESTERS, algorithm.row_transform, path.baselines)
+        state = final.with_planes(unmeasured(path.state))
+        kept = Path(
+            settings=algorithm.config.recorded(),
+            state=state,
+            baselines=path.baselines,
+            transform=path.transform,
+            trials=path.trials,
+            notices=transform_notices(path.transform),
+            chosen=0,
+            certificate=None,
+            first_rows=state.plan.final_rows,
+            held_out=1.0,
+        )
+        return Measured(path.number, kept, config.seed, config.tau, path.kinds)
+
+    def _certificate(self, seed: int, path: Path, error: float) -> CertificatePlan | None:
+        """The certificate about the chosen candidate, of all rows that are tested from now on."""
+        config = RunConfig(**path.settings)  # type: ignore[arg-type]
+        if config.certificate_degree == 0:
+            return None
+        halfspace = Halfspace.of(path.plane)
+        n_rows = path.state.plan.final_rows
+        seen: Any = _Seen(self.dim, n_rows, DataRecord(n_rows, self.dim, ""))
+        transform = make_transform(path.transform)
+        certification = Certification.of(seen, replace(config, certificate_rows="all"), halfspace, transform, error)
+        if path.state.candidates:
+            certification = towards(certification, path.state.candidates[0].plane, config)
+        return CertificatePlan.of(certification)
+
+    def _settle(self) -> None:
+        """Let a rival take the place of the current path, or drop it, when it has its tests."""
+        current, rival = self.current, self.rival
+        if current is None:
+            return
+        if rival is None:
+            rejected = current.is_tested and current.state().outcome is Outcome.REJECTED
+            if rejected and current.kinds and self.learning is None and current.number == self.n_paths - 1:
+                self._begin(current.kinds[0])
+            return
+        if not rival.is_tested:
+            return
+        if self.common is None:
+            return
+        gain = int(self.common.errors[0] - self.common.errors[1])
+        chance = _BEYOND_CHANCE * math.sqrt(max(1, self.common.disagreements(0, 1)))
+        ranks = {Outcome.PASSED: 2, Outcome.INCONCLUSIVE: 1}
+        of_tests = [ranks.get(one.state().outcome, 0) for one in (current, rival)]
+        better = gain > chance or (gain >= -chance and of_tests[1] > of_tests[0])
+        better = better or (gain > 0 and of_tests[1] == of_tests[0])
+        if better:
+            self.current = rival
+        self.rival, self.common = None, None
+
+    def result(self, *, name: str, waiting: int, search: bool = True, columns: tuple[str, ...] = ()) -> FitResult:
+        """What is known now, of the rows so far; `waiting` more have not been looked at."""
+        self.n_looks += 1
+        data = DataRecord(self.n_rows, self.dim, "", name, columns)
+        seen = _Seen(self.dim, self.n_rows, data, self._notices())
+        if self.current is None or self.current.n_rows == 0:
+            return self._early(seen)
+        one = self.current
+        state = one.state()
+        config = replace(self.config, tau=one.tau, sampling=Sampling.WINDOWS.value)
+        error = self._error(one, state)
+        certificate = calibration = reference = None
+        if one.n_closing:
+            measurement = one.measurement()
+            calibration, reference = measurement.conclude_beside(one.closing)
+            if search and (one.found is None or one.found[0] != one.n_closing):
+                one.found = one.n_closing, measurement.conclude_closing(one.closing)[0]
+            if search and one.found is not None:
+                certificate = one.found[1]
+            if certificate is not None:
+                certificate = _at_all_times(certificate, BOUND_TAU * one.tau, self.n_rows)
+        found = assemble(
+            seen,
+            seen,
+            config,
+            state=state,
+            row_transform=make_transform(one.path.transform),
+            baselines=one.path.baselines,
+            trials=one.path.trials,
+            certificate=certificate,
+            calibration=calibration,
+            reference=reference,
+            notices=one.path.notices,
+            error=error,
+        )
+        return self._secret(found)
+
+    def _early(self, seen: _Seen) -> FitResult:
+        """Before the first path is learned: nothing is said of any halfspace."""
+        needed = smallest_plan(self.dim, self._config(0)).required_rows + _FIRST_SAMPLE
+        found = FitResult(
+            verdict=Verdict.INCONCLUSIVE,
+            promise=make_promise(Verdict.INCONCLUSIVE, None, None, max_ratio=self.config.max_ratio, rows_needed=needed),
+            halfspace=None,
+            error=None,
+            eps=0.25,
+            tau=self.config.tau,
+            seed=self.config.seed,
+            seed_drawn=self.config.seed_drawn,
+            rows_needed=max(needed, 2 * self.n_rows),
+            split=Sampling.WINDOWS,
+            transform=Identity().record,
+            stop=Stop(StopReason.TOO_FEW_ROWS),
+            candidates=(),
+            chosen=None,
+            testers=(),
+            passes=(),
+            data=seen.record,
+            versions=Versions.current(),
+            notices=seen.notices,
+        )
+        return self._secret(found)
+
+    def _secret(self, found: FitResult) -> FitResult:
+        """The result without the seed of rows to come, if that was drawn: a digest of it instead."""
+        if self.config.seed_drawn:
+            shown = seed_of(self.config.seed, -1)
+            certificate = found.certificate and results.replace(found.certificate, seed=shown)
+            transform = results.replace(found.transform, seed=None if found.transform.seed is None else shown)
+            if certificate and certificate.transform is not None and certificate.transform.seed is not None:
+                certificate = results.replace(certificate, transform=results.replace(certificate.transform, seed=shown))
+            found = results.replace(found, seed=shown, seed_drawn=True, certificate=certificate, transform=transform)
+        return seal(found)
+
+    def _notices(self) -> tuple[Notice, ...]:
+        if self.n_rows and self.n_positive in (0, self.n_rows):
+            return (Notice.of(NoticeCode.ONE_CLASS, label=1 if self.n_positive else -1),)
+        return ()
+
+    def _error(self, one: Measured, state: LocalizationState) -> ErrorRecord | None:
+        """The error on all rows since the path was learned, with a bound for all numbers of rows at once.
+
+        Where errors cluster, the bound is that of segments, at this look's part of tau.
+        """
+        found, chosen = state.errors, state.chosen
+        if found is None or chosen is None:
+            return None
+        tau = one.tau * ERROR_TAU
+        each = tau / len(state.planes) / 2
+        wrong, n_rows = int(found.errors[chosen]), found.n_rows
+        record = measure_error(found.segment_errors[chosen], found.segment_rows, tau=look_tau(each, self.n_looks))
+        here = float(anytime.upper(wrong, n_rows, each))
+        upper = here if record.segments is None else max(here, record.upper)
+        by_label = LabelErrors.of(n_rows, wrong, found.positives, int(found.positive_errors[chosen]))
+        through = make_transform(one.path.transform).record.class_of(Halfspace.of(state.planes[chosen]))
+        return results.replace(
+            record,
+            upper=upper,
+            upper_here=None if record.segments is None else here,
+            through=through,
+            tau=tau,
+            by_label=by_label,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The rows so far, in the place of a source and of its run."""
+
+    dim: int
+    n_rows: int
+    record: DataRecord
+    notices: tuple[Notice, ...] = ()
+    passes: tuple[PassRecord, ...] = ()
+    provenance: RunRecord | None = None
+
+
+def _at_all_times(record: CertificateRecord, tau: float, total: int) -> CertificateRecord:
+    """The certificate with bounds for the source that hold at all numbers of rows at once.
+
+    The best halfspace is fixed, and errs on as many of the rows as every halfspace does.
+    """
+    each = tau / len(record.bounds)
+
+    def held(opt: OptRecord) -> OptRecord:
+        wrong = math.ceil(opt.lower_empirical * record.n_rows * (1 - 1e-12))
+        lower = float(anytime.lower(wrong, record.n_rows, each))
+        return results.replace(opt, lower=min(opt.lower_empirical, lower), tau=each)
+
+    share = min(1.0, record.n_rows / max(1, total))
+    return results.replace(record, opt=held(record.opt), bounds=tuple(map(held, record.bounds)), share=share)

@@ -1,0 +1,390 @@
+"""`StreamLearner`: rows that keep coming, each seen once; a result at any time, saved and resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf._session import make_config
+from streamhalf.algorithms.stream import BLOCK_ROWS, Learning, Measured, StreamState
+from streamhalf.config import RunConfig
+from streamhalf.data.block import Block, RowRange, RowRanges
+from streamhalf.data.kinds import is_dask_frame, is_frame, is_pandas
+from streamhalf.data.opening import open_source
+from streamhalf.data.schema import BITS, SIGNS, LabelCoding, RowSchema, array_of, distinct, find_coding
+from streamhalf.engine.checkpoint import pack, packed_nbytes, unpack
+from streamhalf.errors import DataError, UsageError
+from streamhalf.paths import Folder
+from streamhalf.reductions.row_view import Bundle
+from streamhalf.results import EncodingRecord, FitResult, from_json, replace, seal, to_json
+
+MANIFEST, _SCHEMA = "stream.json", "streamhalf-stream-1"
+_LARGEST = 4 << 30
+_CHUNK = 1 << 62
+_NAME_BOTH = "name both classes: StreamLearner(classes=(low, high))"
+
+
+class StreamLearner:
+    """Learns a halfspace from rows that keep coming, and says how good it is whenever asked.
+
+    Each row is seen once, and none is kept but the last few thousand. Memory does not grow with the
+    number of rows, and the sizes of batches make no difference. Bounds hold at all looks at once.
+
+    Parameters
+    ----------
+    classes
+        The labels that stand for -1 and +1; those of the rows, if both are among the first ones.
+    label
+        Column of the labels, of batches that are data frames.
+    name
+        What results call the stream.
+    **parameters
+        Fields of `RunConfig`. Columns of data frames must be numbers, unless `encode` is "auto":
+        then the first batch settles how columns become features.
+    """
+
+    def __init__(
+        self, *, classes: Iterable[Any] | None = None, label: str = "y", name: str = "stream", **parameters: Any
+    ) -> None:
+        self._config = make_config({"encode": "none", **parameters})
+        self._label, self._name = label, name
+        self._coding = None if classes is None else _coding_of(tuple(classes))
+        self._seen: tuple[Any, ...] = ()
+        self._columns: tuple[str, ...] = ()
+        self._encoding: EncodingRecord | None = None
+        self._state: StreamState | None = None
+        self._waiting: list[Block] = []
+        self._n_rows = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Rows so far."""
+        return self._n_rows
+
+    @property
+    def n_waiting(self) -> int:
+        """Rows of these that wait for more to be looked at together."""
+        return sum(block.n_rows for block in self._waiting)
+
+    def add(self, X: Any, y: Any = None) -> StreamLearner:
+        """Add rows; a batch that is refused changes nothing.
+
+        Parameters
+        ----------
+        X
+            Features (rows, features), or a data frame (pandas, Polars, Arrow), which may hold the
+            column of the labels.
+        y
+            Labels; None where X holds them.
+        """
+        values, labels, columns, encoding = self._read(X, y)
+        coding, seen = self._code(labels)
+        dim = values.shape[1]
+        if self._state is not None and dim != self._state.dim:
+            raise DataError(f"X: {dim} features; the batches before had {self._state.dim}; give the same features")
+        if self._columns and columns and columns != self._columns:
+            raise DataError(f"X: columns {', '.join(columns[:8])}; the batches before had others; give the same")
+        rows = RowRanges.of((RowRange(self._n_rows, self._n_rows + len(values)),))
+        if len(values) == 0:
+            return self
+        block = RowSchema("X", "y", dim, coding, _CHUNK, _CHUNK, columns).block(rows, values, labels)
+        block = Block(np.array(block.X), block.y, block.rows)  # the caller may use its array again
+        # nothing is refused from here on
+        self._coding, self._seen = coding, seen
+        self._columns, self._encoding = columns or self._columns, encoding or self._encoding
+        if self._state is None:
+            self._state = StreamState(self._config, dim)
+        self._n_rows += block.n_rows
+        self._waiting.append(block)
+        self._drain()
+        return self
+
+    def _drain(self) -> None:
+        """Hand on whole blocks."""
+        if self.n_waiting < BLOCK_ROWS or self._state is None:
+            return
+        block, start = Block.concatenate(self._waiting), 0
+        with np.errstate(all="ignore"):
+            while start + BLOCK_ROWS <= block.n_rows:
+                self._state.take(block.cut(slice(start, start + BLOCK_ROWS)))
+                start += BLOCK_ROWS
+        rest = block.cut(slice(start, None))
+        self._waiting = [Block(rest.X.copy(), rest.y.copy(), rest.rows.copy())] if rest.n_rows else []
+
+    def result(self, *, certificate: bool = True) -> FitResult:
+        """What is known now: a document as `fit` returns it, of the rows that were looked at.
+
+        Parameters
+        ----------
+        certificate
+            False to leave out the bound L, whose search takes seconds.
+        """
+        if self._state is None:
+            raise UsageError("result: no rows yet; add some")
+        with np.errstate(all="ignore"):
+            found = self._state.result(
+                name=self._name, waiting=self.n_waiting, search=certificate, columns=self._columns
+            )
+        coding = self._coding or SIGNS
+        values = () if coding == SIGNS else RowSchema("X", "y", 1, coding, 1, 1).label_values
+        data = replace(found.data, classes=values, encoding=self._encoding)
+        return seal(replace(found, data=data))
+
+    def save(self, folder: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
+        """Write all that is known, as plain arrays, to a folder from which `load` goes on.
+
+        It holds the last rows that wait for others, and the secret seed of rows to come.
+
+        Parameters
+        ----------
+        folder
+            Path or URL; what an earlier `save` left there is replaced.
+        storage_options
+            For URLs: what fsspec takes for this kind of storage.
+        """
+        place = Folder(os.fspath(folder), storage_options)
+        before = place.read(MANIFEST, _LARGEST)
+        file = "arrays-1.npz" if before is not None and b'"arrays-0.npz"' in before else "arrays-0.npz"
+        arrays: list[NDArray[Any]] = []
+        state = None if self._state is None else _emptied(self._state)
+        told = {
+            "config": self._config.recorded() | {"seed_drawn": self._config.seed_drawn},
+            "state": None if state is None else {**_plain(state, arrays), "config": {}},
+            "waiting": _plain(tuple(self._waiting), arrays),
+            "coding": None if self._coding is None else _plain(self._coding, arrays),
+            "seen": self._seen,
+            "columns": self._columns,
+            "encoding": None if self._encoding is None else to_json(self._encoding),
+            "label": self._label,
+            "name": self._name,
+            "n_rows": self._n_rows,
+        }
+        partials = () if self._state is None else _partials(self._state)
+        content = _archive({"arrays": arrays, "partials": [pack(one) for one in partials]})
+        manifest: dict[str, Any] = {
+            "schema": _SCHEMA,
+            "file": file,
+            "digest": hashlib.sha256(content).hexdigest(),
+            "learner": json.dumps(told, allow_nan=False),
+        }
+        manifest["seal"] = _seal(manifest)
+        place.write(file, content)
+        place.write(MANIFEST, json.dumps(manifest).encode())
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> StreamLearner:
+        """Go on from what `save` wrote.
+
+        Parameters
+        ----------
+        folder, storage_options
+            As of `save`.
+        """
+        place = Folder(os.fspath(folder), storage_options)
+        where = f"{place.name}/{MANIFEST}"
+        content = place.read(MANIFEST, _LARGEST)
+        if content is None:
+            raise UsageError(f"folder: {place.name} holds no saved stream; name the folder that save wrote")
+        try:
+            manifest = json.loads(content)
+            if manifest["schema"] != _SCHEMA:
+                raise UsageError(f"{where} is of another version of streamhalf; go on with that one")
+            if manifest["seal"] != _seal(manifest) or manifest["file"] not in ("arrays-0.npz", "arrays-1.npz"):
+                raise ValueError("its digest does not fit")
+            stored = place.read(manifest["file"], _LARGEST)
+            if stored is None or hashlib.sha256(stored).hexdigest() != manifest["digest"]:
+                raise ValueError(f"{manifest['file']} is missing or damaged")
+            told, (arrays, partials) = json.loads(manifest["learner"]), _unarchive(stored)
+            settings = dict(told["config"])
+            config = dataclasses.replace(RunConfig(**{**settings, "seed_drawn": False}), **_drawn(settings))
+            found = cls.__new__(cls)
+            found._config, found._label, found._name = config, told["label"], told["name"]
+            found._coding = None if told["coding"] is None else _rebuilt(told["coding"], LabelCoding, arrays)
+            found._seen, found._columns = tuple(told["seen"]), tuple(told["columns"])
+            encoding = told["encoding"]
+            found._encoding = None if encoding is None else from_json(EncodingRecord, encoding, where=where)
+            found._waiting = list(_rebuilt(told["waiting"], tuple[Block, ...], arrays))
+            found._n_rows, found._state = told["n_rows"], None
+            if told["state"] is not None:
+                found._state = _rebuilt(told["state"], StreamState, arrays)
+                found._state.config = config
+                _fill(found._state, partials, where)
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError, msgspec.ValidationError) as error:
+            raise DataError(f"{where} is damaged ({error}); start a new stream, or take an older copy") from error
+        return found
+
+    def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], tuple[str, ...], EncodingRecord | None]:
+        """Features, labels, and the columns and encoding of a frame."""
+        columns: tuple[str, ...] = ()
+        encoding = None
+        if is_dask_frame(X):
+            raise UsageError("X: a Dask DataFrame is no batch; add its partitions one by one, or fit it as it is")
+        if is_frame(X):
+            if y is None:
+                X, y = _without(X, self._label)
+            source = open_source(
+                X, labelled=False, encoding=self._encoding, encode=self._config.encode, missing=self._config.missing
+            )
+            if len(source.dropped):
+                raise UsageError("missing: 'drop' is not for streams; leave rows with gaps out of the batch")
+            columns, encoding = source.schema.columns, source.encoding
+            values = source.read(RowRange(0, source.n_rows)).X
+        else:
+            if y is None:
+                raise UsageError("y: not given; a batch is (X, y), or a data frame with a column of labels")
+            values = array_of("X", X)
+        labels = array_of("y", y)
+        if values.ndim != 2 or labels.ndim != 1 or len(values) != len(labels):
+            raise DataError(f"X, y: shapes {values.shape} and {labels.shape}; expected (rows, features) and (rows,)")
+        return values, labels, columns, encoding
+
+    def _code(self, labels: NDArray[Any]) -> tuple[LabelCoding, tuple[Any, ...]]:
+        """The coding of the labels, and those that were seen before it was settled."""
+        if self._coding is not None and len(self._seen) != 1:
+            return self._coding, self._seen
+        seen = tuple(distinct("y", np.array([*self._seen, *distinct("y", labels)])))
+        if len(seen) > 1:
+            coding = find_coding("y", np.array(seen))
+            assert coding is not None
+            if self._coding is not None and (self._seen[0] == coding.high) != (self._seen[0] == self._coding.high):
+                raise DataError(
+                    f"y: {seen[0]!r} and {seen[1]!r} found, but only {self._seen[0]!r} before; {_NAME_BOTH}"
+                )
+            return coding, seen
+        if seen and seen[0] not in (-1, 0, 1):
+            raise UsageError(f"y: only {seen[0]!r} so far; {_NAME_BOTH}")
+        return BITS if seen == (0,) or labels.dtype.kind == "b" else SIGNS, seen
+
+
+def learn_batches(batches: Iterable[Any], **parameters: Any) -> FitResult:
+    """The result of all batches of an iterator: pairs (X, y), or data frames with a column of labels."""
+    label = parameters.pop("label", parameters.pop("labels", "y"))
+    learner = StreamLearner(label=label, **parameters)
+    for number, batch in enumerate(batches):
+        if isinstance(batch, tuple | list) and len(batch) == 2:
+            learner.add(*batch)
+        elif is_frame(batch):
+            learner.add(batch)
+        else:
+            raise UsageError(
+                f"batch {number}: {type(batch).__name__} given; expected a pair (X, y), or a data frame with the labels"
+            )
+    return learner.result()
+
+
+def _coding_of(classes: tuple[Any, ...]) -> LabelCoding:
+    found = find_coding("classes", array_of("classes", list(classes))) if len(classes) == 2 else None
+    if found is None:
+        raise UsageError(f"classes: {classes!r} given; name two, those of -1 and +1")
+    return LabelCoding(*classes) if found not in (SIGNS, BITS) else found
+
+
+def _without(frame: Any, label: str) -> tuple[Any, Any]:
+    """A frame without its labels, and these."""
+    import pyarrow as pa
+
+    table = frame if is_pandas(frame) else pa.table(frame.collect() if hasattr(frame, "collect") else frame)
+    names = [str(one) for one in (table.columns if is_pandas(frame) else table.column_names)]
+    if label not in names:
+        raise DataError(f"batch: no column {label!r} for the labels; found {', '.join(names)}; name it with label=")
+    if is_pandas(frame):
+        return table.drop(columns=[label]), table[label].to_numpy()
+    return table.drop_columns([label]), table[label].to_numpy()
+
+
+def _emptied(state: StreamState) -> StreamState:
+    """The state without partials, which are written apart."""
+    current, rival = (
+        one and dataclasses.replace(one, errors=None, finals=None, closing=None, found=None)
+        for one in (state.current, state.rival)
+    )
+    learning = state.learning and dataclasses.replace(state.learning, partial=None)
+    return dataclasses.replace(state, current=current, rival=rival, learning=learning, common=None)
+
+
+def _places(state: StreamState) -> list[tuple[Any, str, Any]]:
+    """Where partials are: owner, attribute, and the statistic that they are of."""
+    found: list[tuple[Any, str, Any]] = []
+    if state.learning is not None:
+        found.append((state.learning, "partial", partial(_of_step, state, state.learning)))
+    for one in (state.current, state.rival):
+        if one is not None:
+            found.append((one, "errors", partial(one.counts, None)))
+            found.append((one, "finals", partial(_of_tests, one)))
+            found.append((one, "closing", one.measurement().closing))
+    found.append((state, "common", state.pair))
+    return found
+
+
+def _of_tests(one: Measured) -> Any:
+    return Bundle(one.batches())
+
+
+def _of_step(state: StreamState, learning: Learning) -> Any:
+    return state.step_of(learning)
+
+
+def _partials(state: StreamState) -> list[Any]:
+    held = (getattr(owner, name) for owner, name, _ in _places(state))
+    return [() if one is None else one for one in held]
+
+
+def _fill(state: StreamState, packed: list[bytes], where: str) -> None:
+    """Put partials back, in the order in which they were written: errors before tests."""
+    for (owner, name, statistic), content in zip(_places(state), packed, strict=True):
+        if len(content) > packed_nbytes(()):
+            template = statistic().empty(state.dim)
+            setattr(owner, name, unpack(content, template, where))
+
+
+def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    def moved(one: Any) -> Any:
+        if isinstance(one, np.generic):
+            return one.item()
+        if isinstance(one, np.ndarray):
+            arrays.append(one)
+            return {"array": len(arrays) - 1}
+        raise TypeError(f"{type(one).__name__} has no place in a saved stream")
+
+    return msgspec.to_builtins(value, enc_hook=moved, str_keys=True)
+
+
+def _rebuilt(data: Any, kind: Any, arrays: list[NDArray[Any]]) -> Any:
+    def taken(_: Any, one: Any) -> Any:
+        return arrays[one["array"]]
+
+    return msgspec.convert(data, kind, dec_hook=taken)
+
+
+def _archive(parts: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    named: dict[str, NDArray[Any]] = {f"a{i}": one for i, one in enumerate(parts["arrays"])}
+    named |= {f"p{i}": np.frombuffer(one, np.uint8) for i, one in enumerate(parts["partials"])}
+    np.savez(buffer, **named)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _unarchive(content: bytes) -> tuple[list[NDArray[Any]], list[bytes]]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        kinds = {letter: [one for one in held.files if one[0] == letter] for letter in "ap"}
+        arrays = [held[f"a{i}"] for i in range(len(kinds["a"]))]
+        return arrays, [held[f"p{i}"].tobytes() for i in range(len(kinds["p"]))]
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _drawn(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"seed_drawn": bool(settings["seed_drawn"]), "seed": settings["seed"]}
