@@ -2,6 +2,7 @@ from ._version import __version__
 from .accessor import register_accessor
 from .api import (
     audit,
+    audit_classes,
     certify,
     convert,
     diagnostics,
@@ -72,6 +73,7 @@ __all__ = [
     "WatchResult",
     "__version__",
     "audit",
+    "audit_classes",
     "certify",
     "convert",
     "diagnostics",

@@ -95,6 +95,7 @@ from streamhalf.results import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from distributed import Client
 
@@ -500,6 +501,57 @@ def audit(
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
     return dataclasses.replace(found, result=replace(found.result, out=place, review=record))
+
+
+def audit_classes(
+    data: DataLike,
+    *,
+    models: Sequence[FitResult],
+    out: str | os.PathLike[str] | None = None,
+    top: int | None = TOP,
+    keep: Sequence[str] = (),
+    overwrite: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> pd.DataFrame:
+    """List the rows whose labels look wrong among more than two classes, the surest first.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    models
+        What `fit` returned for each class against the rest (`positive`).
+    out
+        File for the list, .csv or .parquet.
+    top, keep, overwrite, client, storage_options, observer, **parameters
+        As of `audit`.
+    """
+    from streamhalf.label_issues.classes import class_of, join_classes
+
+    if not models or not all(isinstance(one, FitResult) for one in models):
+        raise UsageError("models: give what fit returned for each class")
+    classes = [class_of(one) for one in models]
+    if out is not None and check_file(out, overwrite=overwrite) == ".zarr":
+        raise UsageError("out: the list of several classes goes to .csv or .parquet")
+    limit, tables = TOP if top is None else top, {}
+    where: dict[str, Any] = {"client": client, "storage_options": storage_options, "observer": observer}
+    for one, model in zip(classes, models, strict=True):
+        found = audit(data, model=model, top=limit, positive=str(one), **where, **parameters)
+        assert found.suspects is not None
+        tables[one] = found.suspects
+    source, config = open_data(data, {**parameters, "positive": str(classes[0])}, storage_options, model=models[0])
+    source.check_kept(_names(keep))
+    joined = join_classes(tables, source, config.labels, _names(keep), top)
+    if out is not None:
+        with renamed(Path(out).resolve()) as temporary:
+            if str(temporary).endswith(".csv"):
+                joined.to_csv(temporary, index=False)
+            else:
+                joined.to_parquet(temporary, index=False)
+    return joined
 
 
 def watch(

@@ -423,6 +423,10 @@ def audit(
     reviewed: Annotated[
         File | None, Parameter(help="a reviewed file: how many labels are wrong; alone, or with the data for a page")
     ] = None,
+    models: Annotated[
+        str,
+        Parameter(metavar="FILES", help="for several classes: what fit --positive CLASS wrote for each, with commas"),
+    ] = "",
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
     keep: Annotated[
         str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
@@ -437,6 +441,8 @@ def audit(
         record = streamhalf.judge_review(reviewed, tau=tau)
         finish(given, record, views.show_review)
         return 0
+    if models:
+        return _audit_classes(store, models, model, out, top, keep, overwrite, given)
     if store is None or model is None:
         field, wanted = (
             ("STORE", "STORE: path or URL of the data")
@@ -464,6 +470,27 @@ def audit(
     if proofs is not None:
         write_json(proofs, found.conflicts, storage_options=storage)
     finish(given, found.result, views.show_audit)
+    return 0
+
+
+def _audit_classes(
+    store: Place | None,
+    models: str,
+    model: Place | None,
+    out: Place | None,
+    top: int | None,
+    keep: str,
+    overwrite: bool,
+    given: Mapping[str, Any],
+) -> int:
+    if store is None or model is not None or out is None:
+        raise UsageError("models: give the data and --out FILE beside it, and no --model")
+    storage = read_config(given).storage_options
+    fitted = [read_model(one, storage_options=storage) for one in _names(models)]
+    with naming("models", models), calling(given) as call:
+        call |= {"out": out, "top": TOP if top is None else top, "keep": _names(keep), "overwrite": overwrite}
+        found = streamhalf.audit_classes(store, models=fitted, **call)
+    print(f"{len(found):,} rows whose labels look wrong, the surest first: {public_name(str(out))}")
     return 0
 
 

@@ -177,14 +177,6 @@ def test_out__what_cannot_be_written_is_named_before_anything_is_read(
         streamhalf.audit("no such store", model=PLAIN, out=out)
 
 
-def test_out__parquet_without_its_package_says_how_to_get_it(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(UsageError, match="pip install pyarrow"):
-        streamhalf.audit(store, model=PLAIN, out=tmp_path / "suspects.parquet")
-
-
 def test_command__writes_suspects_record_and_page(
     fitted: tuple[Path, FitResult], tmp_path: Path, capsys: Captured
 ) -> None:
@@ -479,3 +471,37 @@ def test_probabilities__that_are_none_are_refused(tmp_path: Path, given: Any, wo
     given = str(tmp_path / given) if isinstance(given, str) else given
     with pytest.raises(streamhalf.StreamhalfError, match=words):
         streamhalf.audit((X, Y), model=PLAIN, probabilities=given)
+
+
+def test_audit_classes__each_against_the_rest(tmp_path: Path, capsys: Captured) -> None:
+    """Three classes, 3% of the labels given to another one."""
+    rng, names = np.random.default_rng(0), np.array(["ant", "bee", "cow"])
+    true = rng.integers(0, 3, 1_500)
+    X = rng.normal(size=(len(true), 4)) + 4 * np.eye(4)[true]
+    flipped, kinds = rng.choice(len(true), 45, replace=False), names[true]
+    kinds[flipped] = names[(true[flipped] + rng.integers(1, 3, 45)) % 3]
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(id=[f"n{i}" for i in range(len(true))], kind=kinds)
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    given: dict[str, Any] = {"columns": list("abcd"), "label": "kind"}
+    models = [streamhalf.fit(frame, positive=one, seed=1, certificate_degree=0, **given) for one in names]
+    found = streamhalf.audit_classes(frame, models=models, keep="id", **given)
+    assert list(found.columns) == ["row", "id", "given_label", "predicted_label", "label_score"]
+    assert set(flipped) <= set(found["row"])
+    assert np.isin(found["row"][:45], flipped).mean() > 0.9
+    assert (found["given_label"] == kinds[found["row"]]).all()
+    assert (found["id"] == "n" + found["row"].astype(str)).all()
+    hits = found[found["row"].isin(flipped)]
+    assert (hits["predicted_label"] == names[true][hits["row"]]).mean() > 0.9
+    arrays = [streamhalf.fit((X, kinds), positive=one, seed=1, certificate_degree=0) for one in names]
+    assert streamhalf.audit_classes((X, kinds), models=arrays)["row"].tolist() == found["row"].tolist()
+    for one, model in zip(names, models, strict=True):
+        write_json(tmp_path / f"{one}.json", model)
+    files = ",".join(str(tmp_path / f"{one}.json") for one in names)
+    out = tmp_path / "list.csv"
+    begin = ["audit", str(tmp_path / "d.csv"), "--label", "kind", "--columns", "a,b,c,d", "--models", files, "--quiet"]
+    assert main([*begin, "--keep", "id", "--out", str(out)]) == 0
+    assert f"{len(found):,} rows whose labels look wrong" in capsys.readouterr().out
+    assert pd.read_csv(out)["row"].tolist() == found["row"].tolist()
+    assert main(begin) == 2
+    with pytest.raises(UsageError, match="fit each class against the rest"):
+        streamhalf.audit_classes((X, kinds), models=[streamhalf.fit(make_rows(500, 4), certificate_degree=0)])
