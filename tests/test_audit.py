@@ -177,14 +177,6 @@ def test_out__what_cannot_be_written_is_named_before_anything_is_read(
         streamhalf.audit("no such store", model=PLAIN, out=out)
 
 
-def test_out__parquet_without_its_package_says_how_to_get_it(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(UsageError, match="pip install pyarrow"):
-        streamhalf.audit(store, model=PLAIN, out=tmp_path / "suspects.parquet")
-
-
 def test_command__writes_suspects_record_and_page(
     fitted: tuple[Path, FitResult], tmp_path: Path, capsys: Captured
 ) -> None:

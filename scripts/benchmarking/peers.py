@@ -1,6 +1,7 @@
 """Whole commands side by side: a fit with its certificate, and the classifiers used instead.
 
-Each is a process of its own, imports and reading included, in turns, with as many threads.
+Each is a process of its own, imports and reading included, in turns, with as many threads. Without
+the rest of the benchmark: python -m scripts.benchmarking.peers STORE.zarr [--rounds 5] [--threads 2]
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from scripts.benchmarking.stores import Folder, read_bare
-from scripts.benchmarking.tables import Criterion, Table
+from scripts.benchmarking.tables import Criterion, Table, to_markdown
 from scripts.benchmarking.timing import Ratio, take_turns
 
 DIM, ROOT = 8, Path(__file__).parents[2]
 _FIT, _MEMORY, _EPOCH = "streamhalf fit", "LogisticRegression, in memory", "SGD, one epoch"
 _MOST = {10**7: {"peers": 0.9}, 10**8: {_EPOCH: 0.3, "bare read": 8.0}}
 """Fit against the faster of the two, or against one of them, by the number of rows."""
+_HEADER = ("rows", "command", "seconds", "fit / this", "CPU s", "error on all rows")
 
 
 def measure(folder: Folder, *, sizes: list[int], rounds: int, threads: int = 2) -> Table:
@@ -42,7 +44,7 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int, threads: int = 2) 
     return Table(
         "peers",
         f"Whole commands in turns, d = {DIM}, 5% chow noise (planted error 0.050)",
-        ("rows", "command", "seconds", "fit / this", "CPU s", "error on all rows"),
+        _HEADER,
         lines,
         criteria,
         "Each command is a process of its own, imports included; the fit has its certificate.",
@@ -171,14 +173,22 @@ def _error(store: str, normal: Any, offset: float) -> float:
 
 
 def main() -> int:
-    """Run one learner in this process."""
+    """Compare on one store, ratios first, or run one learner in this process."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("store", help="a Zarr store with X and y (labels -1 and +1)")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--learner", choices=LEARNERS, required=True)
-    parser.add_argument("--since", type=float, required=True, help="when the command began")
+    parser.add_argument("--learner", choices=LEARNERS, help="run this one, in this process")
+    parser.add_argument("--since", type=float, default=time.time(), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    print(json.dumps(learn(given.learner, given.store, given.threads, given.since)))
+    if given.learner:
+        print(json.dumps(learn(given.learner, given.store, given.threads, given.since)))
+        return 0
+    lines, limits = compare(given.store, rounds=given.rounds, threads=given.threads)
+    print(f"fit / faster of LogisticRegression and one SGD epoch: {limits.pop('peers'):.2f}")
+    print(*(f"fit / {name}: {ratio:.2f}" for name, ratio in limits.items() if name != _FIT), "", sep="\n")
+    title = f"{given.store}, medians of {given.rounds} rounds"
+    print(to_markdown(Table("peers", title, _HEADER[1:], lines).to_json()))
     return 0
 
 

@@ -1,10 +1,11 @@
-"""Compare `audit` with cleanlab: flipped labels of ten real tables among the rows that each lists."""
+"""`audit` beside cleanlab: flipped labels among listed rows, of Gaussian rows or real tables."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 import streamhalf
 
+NOISES = ("chow", "random")
 KINDS = ("random", "one-sided", "chosen")
 RATES = (0.01, 0.03, 0.1)
 MOST_ROWS = 20_000
@@ -29,6 +31,34 @@ HELD_BACK = (
 """Tables that no constant of the audit was chosen on."""
 
 Scores = tuple[float, float, float]
+
+
+def lists(store: Path) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """For each method, the rows that it lists, most suspicious first."""
+    from cleanlab.classification import CleanLearning
+    from sklearn.linear_model import LogisticRegression
+
+    result = streamhalf.fit(store, seed=0, certificate_degree=0)
+    yield "streamhalf audit", streamhalf.audit(store, model=result).to_frame()["row"].to_numpy()
+    X, y = read(store)
+    model = LogisticRegression().fit(X, y)
+    yield ("audit of logistic regression", streamhalf.audit(store, model=model).to_frame()["row"].to_numpy())
+    issues = CleanLearning(LogisticRegression(), seed=0).find_label_issues(X, (y > 0).astype(int))
+    found = issues[issues["is_label_issue"]].sort_values("label_quality")
+    yield "cleanlab, logistic regression", found.index.to_numpy()
+
+
+def read(store: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features and labels."""
+    group = zarr.open_group(str(store), mode="r")
+    return group["X"][:], group["y"][:]
+
+
+def flipped_rows(store: Path) -> NDArray[np.bool_]:
+    """True for rows whose label is not that of the planted halfspace."""
+    X, y = read(store)
+    planted = np.array(zarr.open_group(str(store), mode="r").attrs["streamhalf"]["planted_vector"])
+    return (X @ planted >= 0) != (y > 0)
 
 
 def flip(X: NDArray[Any], y: NDArray[Any], kind: str, rate: float, normal: NDArray[Any]) -> NDArray[np.bool_]:
@@ -165,44 +195,34 @@ def compare_calibration() -> None:
     print("| mean | " + " | ".join(f"{one:.4f}" for one in np.mean(gaps, axis=0)) + " |")
 
 
-def compare_gaussian() -> None:
-    """Print precision and recall on 300,000 Gaussian rows, 5% of the labels flipped."""
-    from cleanlab.filter import find_label_issues
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_predict
-
-    print("| noise | listed by | precision / recall |")
-    print("|---|---|---|")
-    for noise in ("chow", "random"):
-        with tempfile.TemporaryDirectory() as folder:
-            store = f"{folder}/rows.zarr"
-            streamhalf.synth(store, rows=300_000, dim=10, marginal="gaussian", noise=noise, rate=0.05, seed=1)
-            group: Any = zarr.open_group(store, mode="r")
-            X, y, planted = group["X"][:], group["y"][:], np.array(group.attrs["streamhalf"]["planted_vector"])
-        flipped, labels = (X @ planted >= 0) != (y > 0), (y > 0).astype(int)
-        result = streamhalf.fit((X, y), seed=0, certificate_degree=0)
-        found = {"streamhalf": streamhalf.audit((X, y), model=result).to_frame()["row"]}
-        model = LogisticRegression().fit(X, y)
-        found["streamhalf, of logistic regression"] = streamhalf.audit((X, y), model=model).to_frame()["row"]
-        chances = cross_val_predict(LogisticRegression(), X, labels, cv=5, method="predict_proba")
-        found["cleanlab"] = np.flatnonzero(find_label_issues(labels, chances))
-        for name, rows in found.items():
-            hits = flipped[np.asarray(rows)]
-            print(f"| {noise} | {name} | {hits.mean():.3f} / {hits.sum() / flipped.sum():.3f} |", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="compare_audit", description=__doc__)
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--dim", type=int, default=10)
+    parser.add_argument("--rate", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tables", action="store_true", help="on ten real tables instead")
     parser.add_argument("--held-back", action="store_true", help="on ten others, that nothing was chosen on")
     parser.add_argument("--calibration", action="store_true", help="calibration errors on the ten tables")
-    parser.add_argument("--gaussian", action="store_true", help="on Gaussian rows instead")
-    given = parser.parse_args()
-    if given.gaussian:
-        compare_gaussian()
-    elif given.calibration:
+    given = vars(parser.parse_args())
+    tables, held_back, calibration = (given.pop(name) for name in ("tables", "held_back", "calibration"))
+    if tables or held_back:
+        compare_tables(TABLES if tables else HELD_BACK)
+        return
+    if calibration:
         compare_calibration()
-    else:
-        compare_tables(HELD_BACK if given.held_back else TABLES)
+        return
+    print("noise   listed  precision  recall  first half  by")
+    with tempfile.TemporaryDirectory() as folder:
+        for noise in NOISES:
+            store = Path(folder, f"{noise}.zarr")
+            streamhalf.synth(store, marginal="gaussian", noise=noise, **given)
+            flipped = flipped_rows(store)
+            for name, rows in lists(store):
+                hits = flipped[rows]
+                share, half = hits.sum() / flipped.sum(), hits[: len(hits) // 2].mean()
+                found = f"{hits.mean():9.3f}  {share:6.3f}  {half:10.3f}"
+                print(f"{noise:7} {len(rows):6}  {found}  {name}")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import zarr
 from numpy.typing import NDArray
 
@@ -31,14 +32,6 @@ SUFFIXES = (".zarr", ".parquet", ".csv")
 Columns = Mapping[str, NDArray[Any]]
 
 
-class RowFile(Protocol):
-    """Takes columns of one length, one piece after the other."""
-
-    def append(self, columns: Columns) -> None:
-        """Write some rows after those that are there."""
-        ...
-
-
 def check_file(out: str | os.PathLike[str], *, overwrite: bool) -> str:
     """The ending of a file for rows; refuse one that cannot be written, before any work."""
     text = os.fspath(out)
@@ -47,8 +40,6 @@ def check_file(out: str | os.PathLike[str], *, overwrite: bool) -> str:
         raise UsageError(f"out: {name} ends in {suffix!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if "://" in text and suffix != ".zarr":
         raise UsageError(f"out: {name} is a URL; only .zarr goes there, or name a local file")
-    if suffix == ".parquet":
-        parquet_modules()
     if "://" not in text:
         folder = os.path.dirname(os.path.abspath(text))
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
@@ -75,53 +66,34 @@ def renamed(target: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def open_rows(path: Path, kinds: Columns) -> Iterator[RowFile]:
-    """A new file, Parquet or else CSV, for columns of these names and kinds of values."""
-    opened = _ParquetFile if path.suffix.lower() == ".parquet" else _CsvFile
-    with contextlib.closing(opened(path, kinds)) as file:
-        yield file
-
-
-class _CsvFile:
-    """A line of names, and one for each row."""
+class RowFile:
+    """A CSV or Parquet file of columns that come piece by piece."""
 
     def __init__(self, path: Path, kinds: Columns) -> None:
-        self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-        self._lines = csv.writer(self._file, lineterminator="\n")
-        self._lines.writerow(kinds)
+        self._lines: Any = None
+        if path.suffix.lower() == ".parquet":
+            self._schema = pa.schema([(name, pa.array(kind).type) for name, kind in kinds.items()])
+            self._file: Any = pq.ParquetWriter(path, self._schema)
+        else:
+            self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+            self._lines = csv.writer(self._file, lineterminator="\n")
+            self._lines.writerow(kinds)
 
     def append(self, columns: Columns) -> None:
-        self._lines.writerows(zip(*(one.tolist() for one in columns.values()), strict=True))
+        """Write some rows after those that are there."""
+        if self._lines is None:
+            self._file.write_table(pa.table(dict(columns), schema=self._schema))
+        else:
+            self._lines.writerows(zip(*(one.tolist() for one in columns.values()), strict=True))
 
     def close(self) -> None:
+        """Finish the file."""
         self._file.close()
 
 
-class _ParquetFile:
-    """A group of rows for each piece."""
-
-    def __init__(self, path: Path, kinds: Columns) -> None:
-        self._arrow, parquet = parquet_modules()
-        fields = [(name, self._arrow.array(kind).type) for name, kind in kinds.items()]
-        self._schema = self._arrow.schema(fields)
-        self._file = parquet.ParquetWriter(path, self._schema)
-
-    def append(self, columns: Columns) -> None:
-        self._file.write_table(self._arrow.table(dict(columns), schema=self._schema))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def parquet_modules() -> tuple[Any, Any]:
-    """Both modules of pyarrow, or how to get them."""
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise UsageError(
-            "out: Parquet needs pyarrow, which is not installed; pip install pyarrow, or choose .zarr or .csv"
-        ) from error
+def open_rows(path: Path, kinds: Columns) -> contextlib.closing[RowFile]:
+    """Return a new file, Parquet or else CSV, for columns of these names and kinds of values."""
+    return contextlib.closing(RowFile(path, kinds))
 
 
 ARRAY = "prediction"

@@ -333,13 +333,14 @@ def build_source(
     `probe` no features are looked at, and there is no fingerprint.
     """
     X, y = reader.features, reader.labels
-    coding = SIGNS
-    if labelled and positive is not None:
-        coding = _one_against_rest(names[1], reader, blocks, positive)
-    elif labelled:
-        coding = _settle_coding(names[1], reader, blocks)
-    absent = (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
-    of_labels = _of_labels(names[1], coding) if labelled else absent
+    coding = _settle_coding(names[1], reader, blocks, positive) if labelled else SIGNS
+    notices = (
+        notices_of_labels(names[1], coding) if labelled else (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
+    )
+    if X.dtype.kind != "f":
+        used = str(working_dtype(X.dtype))
+        converted = Notice.of(NoticeCode.FEATURES_CONVERTED, array=names[0], stored=str(X.dtype), used=used)
+        notices = (converted, *notices)
     source = Source(
         name=name,
         reader=reader,
@@ -347,7 +348,7 @@ def build_source(
         blocks=blocks,
         row_nbytes=X.shape[1] * working_dtype(X.dtype).itemsize + (1 if y is None else y.dtype.itemsize),
         fingerprint="",
-        notices=(*_of_features(names[0], X.dtype), *of_labels),
+        notices=notices,
     )
     return replace(source, fingerprint=_fingerprint(source, X.dtype)) if probe else source
 
@@ -401,56 +402,37 @@ def _probe_ranges(n_rows: int) -> list[RowRange]:
     return [RowRange(start, start + _PROBE_ROWS) for start in starts]
 
 
-def _settle_coding(name: str, reader: Reader, blocks: RowRanges) -> LabelCoding:
+def _settle_coding(name: str, reader: Reader, blocks: RowRanges, positive: str | None) -> LabelCoding:
+    """Look at labels until they tell what -1 and +1 are; all others are -1 beside a `positive` one."""
     labels = reader.labels
     if labels is None:
         return SIGNS
-    if labels.dtype.kind == "b":
+    if labels.dtype.kind == "b" and positive is None:
         return BITS
-    probes = [_labels(reader, rows) for rows in _probe_ranges(blocks[-1].stop)]
-    seen = np.array([], dtype=labels.dtype)
-    # all alike so far: look until a row tells
-    for y in itertools.chain([np.concatenate(probes)], _each(reader, blocks)):
-        stored = y if labels.dtype.kind in "fO" else y[y != impossible_value(labels.dtype)]
-        seen = np.array(distinct(name, np.concatenate([seen, stored])), dtype=labels.dtype)
-        if (found := find_coding(name, seen)) is not None:
+    probes = np.concatenate([_labels(reader, rows) for rows in _probe_ranges(blocks[-1].stop)])
+    seen: list[Any] = []
+    for y in itertools.chain([probes], (_labels(reader, rows) for rows in blocks)):
+        stored = y if labels.dtype.kind in "fOb" else y[y != impossible_value(labels.dtype)]
+        seen = distinct(name, np.concatenate([np.array(seen, dtype=labels.dtype), stored]))
+        if positive is None and (found := find_coding(name, np.array(seen, dtype=labels.dtype))) is not None:
             return found
-    if labels.dtype.kind not in "iuf" and len(seen):
-        raise DataError(f"{name}: only one label, {seen[0]}, was found; two classes are needed")
-    return SIGNS
-
-
-def _one_against_rest(name: str, reader: Reader, blocks: RowRanges, positive: str) -> LabelCoding:
-    """Return the coding of one class, by its text, against all others."""
-    seen: dict[Any, None] = {}
-    for y in _each(reader, blocks):
-        seen |= dict.fromkeys(distinct(name, y))
-        high = next((value for value in seen if str(value) == positive), None)
-        if high is not None and len(seen) > 2:
-            return LabelCoding(f"not {positive}", high, rest=True)
-    if high is None:
+        high = [value for value in seen if str(value) == positive]
+        if high and len(seen) > 2:
+            return LabelCoding(f"not {positive}", high[0], rest=True)
+    if positive is not None and not high:
         raise UsageError(f"positive: {positive!r} is no value of {name}; {nearest_names(positive, seen)}")
-    if len(seen) < 2:
-        raise DataError(f"{name}: only one label, {high}, was found; two classes are needed")
-    return LabelCoding(next(value for value in seen if value != high), high)
+    if len(seen) == 1 and (positive is not None or labels.dtype.kind not in "iuf"):
+        raise DataError(f"{name}: only one label, {seen[0]}, was found; two classes are needed")
+    return SIGNS if positive is None else LabelCoding(next(value for value in seen if value != high[0]), high[0])
 
 
-def _each(reader: Reader, blocks: RowRanges) -> Iterator[NDArray[Any]]:
-    return (_labels(reader, rows) for rows in blocks)
-
-
-def _of_features(name: str, dtype: np.dtype[Any]) -> tuple[Notice, ...]:
-    used = working_dtype(dtype)
-    code = NoticeCode.FEATURES_CONVERTED
-    converted = Notice.of(code, array=name, stored=str(dtype), used=str(used))
-    return () if dtype.kind == "f" else (converted,)
-
-
-def _of_labels(name: str, coding: LabelCoding) -> tuple[Notice, ...]:
+def notices_of_labels(name: str, coding: LabelCoding) -> tuple[Notice, ...]:
+    """Return what is to be said of labels that are not -1 and +1."""
+    if coding == SIGNS:
+        return ()
     if coding == BITS:
         return (Notice.of(NoticeCode.LABELS_ARE_BITS, array=name),)
-    code, low, high = NoticeCode.LABELS_READ, str(coding.low), str(coding.high)
-    return () if coding == SIGNS else (Notice.of(code, array=name, low=low, high=high),)
+    return (Notice.of(NoticeCode.LABELS_READ, array=name, low=str(coding.low), high=str(coding.high)),)
 
 
 def _labels(reader: Reader, rows: RowRange) -> NDArray[Any]:

@@ -17,8 +17,16 @@ from streamhalf.data.block import Reader, RowRanges
 from streamhalf.data.clients import holding_client
 from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
 from streamhalf.data.kinds import is_dask_frame
-from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
-from streamhalf.data.source import Source, align_blocks, build_source, gathered, gathered_chunks, nearest_names
+from streamhalf.data.schema import SIGNS, LabelCoding, find_coding
+from streamhalf.data.source import (
+    Source,
+    align_blocks,
+    build_source,
+    gathered,
+    gathered_chunks,
+    nearest_names,
+    notices_of_labels,
+)
 from streamhalf.data.survey import Survey, gaps_of, plain_text, survey
 from streamhalf.data.tables import CsvTable, DaskTable, Table, frame_to_arrow, to_table
 from streamhalf.errors import DataError, UsageError
@@ -311,8 +319,7 @@ def _settle_labels(
             )
         if len(values) > 2:
             low = f"not {high}"
-            coded = LabelColumn(label, low, high, rest=True)
-            return coded, (Notice.of(NoticeCode.LABELS_READ, array=label, low=low, high=str(high)),)
+            return LabelColumn(label, low, high, rest=True), notices_of_labels(label, LabelCoding(low, high))
         values.sort(key=lambda one: one == high)
     elif len(values) > 2:
         shown = ", ".join(
@@ -333,11 +340,7 @@ def _settle_labels(
     low, high = coding.values
     if any(isinstance(value, bool) for value in values):
         low, high = bool(low), bool(high)
-    coded = LabelColumn(label, low, high)
-    if coding == BITS:
-        return coded, (Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),)
-    said = Notice.of(NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high))
-    return coded, () if coding == SIGNS else (said,)
+    return LabelColumn(label, low, high), notices_of_labels(label, coding)
 
 
 def _names_of(encoding: EncodingRecord) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def _kind_of_file(path: str) -> str:
     if path.endswith(TABLE_SUFFIXES):
         return "this is a table, which is read and not inspected; only a Zarr store has a layout"
     return (
-        "this is a file and no Zarr store; write it as .csv (separated by commas) or .parquet, or "
+        "this is a file and no Zarr store; let the name of a table end in .csv, .tsv or .parquet, or "
         "give arrays in Python: streamhalf.fit((X, y))"
     )
 

@@ -33,8 +33,9 @@ TASK_COPIES = 5
 """Blocks of rows that a task holds: stored bytes, decoded rows, a transformed copy, scratch, and
 the rows to come."""
 
-PROCESS_NBYTES = 288 << 20
-"""A worker before its first task: interpreter, libraries, compiled kernels (255 MiB), messages."""
+PROCESS_NBYTES = 320 << 20
+"""A process beside its tasks: interpreter, libraries, compiled kernels (250 MiB before the first pass, 315
+with those of the search for L), messages."""
 
 KEPT_SHARE = 0.5
 """Of the memory that tasks leave, for chunks from remote stores; the rest is a margin."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamhalf.data.block import Block
-from streamhalf.data.raw_chunks import lend
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.monomials import count_monomials, degree_offset
@@ -293,7 +292,7 @@ class SlabMoments:
         """Return the partial of both."""
         return SlabMomentsPartial(
             left.counts + right.counts,
-            np.add(left.sums, right.sums, out=lend(left.sums.shape, left.sums.dtype)),
+            left.sums + right.sums,
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
             left.errors + right.errors,

@@ -14,9 +14,8 @@ from bokeh.models.widgets.inputs import Select
 from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 
-from streamhalf.report import live_html
-from streamhalf.report.live import Board, RunView
-from streamhalf.report.live_html import COLOURS, SO_FAR
+from streamhalf.report import live
+from streamhalf.report.live import COLOURS, SO_FAR, Board, RunView
 from streamhalf.report.words import number, of_limit
 from streamhalf.results import Outcome
 
@@ -71,11 +70,11 @@ class Page:
         self._drawn = state
         self._choice.options = _choices(runs)
         self._draw(self._board.runs.get(self._choice.value, runs[-1]))
-        self._others.text = f"<h3>Runs</h3>{live_html.run_table(reversed(runs))}"
+        self._others.text = f"<h3>Runs</h3>{live.run_table(reversed(runs))}"
 
     def _draw(self, run: RunView) -> None:
-        self._head.text = live_html.headline(run)
-        self._passes.text = f"<h3>Passes</h3>{live_html.pass_table(run.passes)}"
+        self._head.text = live.headline(run)
+        self._passes.text = f"<h3>Passes</h3>{live.pass_table(run.passes)}"
         for name, columns in _COLUMNS:
             found = columns(run)
             self._sources[name].data = found
@@ -88,7 +87,7 @@ class Page:
             self._lines[name].location = 100 * (value or 0.0)
         threshold = run.slabs.threshold if run.slabs else 0.0
         place = f", t = {number(threshold)}" if threshold else ""
-        of_rows = f"margin v·x - t of {live_html.slab_title(run)}{place} (line: Gaussian)"
+        of_rows = f"margin v·x - t of {live.slab_title(run)}{place} (line: Gaussian)"
         self._figures["slabs"].xaxis.axis_label = of_rows
 
 
@@ -100,11 +99,11 @@ def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
 def _label(run: RunView) -> str:
     """Return a label for a run: time, command and user."""
     by = f", {run.who}" if run.who else ""
-    return f"{live_html.clock(run.started)} {run.command} {run.source} ({run.short}{by})"
+    return f"{live.clock(run.started)} {run.command} {run.source} ({run.short}{by})"
 
 
 def _slab_columns(run: RunView) -> dict[str, Any]:
-    densities = [] if run.slabs is None else live_html.slab_densities(run.slabs)
+    densities = [] if run.slabs is None else live.slab_densities(run.slabs)
     left, right, observed, expected = np.reshape(densities, (-1, 4)).T.tolist()
     middle = [sum(edges) / 2 for edges in zip(left, right, strict=True)]
     heights = {"observed": observed, "expected": expected}
@@ -115,8 +114,8 @@ def _tester_columns(run: RunView) -> dict[str, Any]:
     worst = [one.worst for one in run.testers.values()]
     judged = [one for one in worst if one.outcome is not Outcome.NOT_JUDGED]
     bars = [(one.tester, one.share, COLOURS[one.outcome], one.pass_name) for one in judged]
-    if (mass := live_html.mass_so_far(run)) is not None:
-        bars.append((SO_FAR, mass, COLOURS["running"], f"final, {live_html.slab_width(run)}"))
+    if (mass := live.mass_so_far(run)) is not None:
+        bars.append((SO_FAR, mass, COLOURS["running"], f"final, {live.slab_width(run)}"))
     return {
         "tester": [name for name, *_ in bars],
         "margin": [min(_WIDEST_MARGIN, share) for _, share, _, _ in bars],

@@ -1,9 +1,11 @@
-"""Sentences for those who unfold a section: what a promise rests on, and how a bound was found."""
+"""Sentences behind the headlines: the cause of a rejection, what a promise rests on, how a bound was found."""
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from streamhalf.redact import plural
 from streamhalf.report.words import (
@@ -15,9 +17,12 @@ from streamhalf.report.words import (
     constant,
     count,
     degrees,
+    listed,
     method_words,
     number,
+    numbered,
     percent,
+    quoted,
     stop_words,
     transform_words,
 )
@@ -25,19 +30,34 @@ from streamhalf.results import (
     CertificateMethod,
     CertificateRecord,
     CertifyResult,
+    DiagnosticsRecord,
+    Evidence,
     FitResult,
     HalfspaceClass,
     Method,
+    Moment,
     MomentTestResult,
     Outcome,
+    Part,
     TestResult,
     Transform,
     Verdict,
 )
 from streamhalf.results.quality import PromiseCode
 from streamhalf.testers import WORDS
+from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.constants import FINEST_SCALE
-from streamhalf.testers.leading import is_localized, leading_doubt, leading_rejection, leading_warning, telling_evidence
+from streamhalf.testers.leading import (
+    MOMENTS,
+    is_localized,
+    is_of_all_rows,
+    leading_doubt,
+    leading_rejection,
+    leading_warning,
+    simplest_evidence,
+    telling_evidence,
+)
+from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.wedge import WedgeTester
 
 
@@ -214,3 +234,221 @@ def shown_candidate(result: FitResult) -> int | None:
     """Return the candidate that slabs are of: the returned one, or the last one of the path."""
     path = [i for i, one in enumerate(result.candidates) if one.method is Method.PATH]
     return result.chosen if result.chosen in path or not path else path[-1]
+
+
+_LEAST_RELATIVE_VARIANCE = 1e-9
+"""Below this share of its mean square a feature's variance is rounding: it is constant."""
+
+_MOST_RELATIVE_MEAN = 300.0
+"""In units of the spread; beyond it the shape drowns in the rounding of fourth powers."""
+
+_LARGEST = 1e30
+"""Beyond it powers overflow, and nothing is known about the shape."""
+
+_SHAPE = 0.15
+"""Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
+
+_FEW_VALUES = 0.05
+"""Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
+
+_OR_RANKS = "or use ranks"
+_REPLACE = "Replace {} by ranks, or by logarithms where all values are positive."
+
+
+class Cause(enum.Enum):
+    """Causes of a rejection: what they say of the features, and the remedy."""
+
+    CONSTANT = ("{} {is} constant", "Remove {}: the other tests can then run.")
+    COPIES = ("{} repeat each other", "Remove one of {}: each follows from the others.")
+    HEAVY = ("tails of {} are too heavy", _REPLACE)
+    LIGHT = ("tails of {} are too light", "Check {} for clipping or rounding, or use ranks.")
+    SKEW = ("{} {is} skewed", _REPLACE)
+    FEW_VALUES = (
+        "{} {has} few values",
+        "Use the halfspace as it is: features of few values hardly ever pass the tests.",
+    )
+    SCALE = (
+        "mean, scale or correlation of {} is off",
+        'Fit again with `--feature-transform auto`, which removes these (Python: `feature_transform="auto"`).',
+    )
+    JOINT = (
+        "the {shape} of {} is not {distribution}",
+        f"Inspect {{}} for outliers, clipping and duplicates, {_OR_RANKS}.",
+    )
+    BOUNDARY = (
+        "rows near the boundary are not {distribution}",
+        "Look at the rows with a small margin; more rows will not change this.",
+    )
+    TESTER = ("{failure}", "{remedy}")
+
+    @property
+    def clause(self) -> str:
+        """Return what is said of the features."""
+        return self.value[0]
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do."""
+        return self.value[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The cause of the leading rejection, and the features that it names."""
+
+    cause: Cause
+    features: tuple[str, ...] = ()
+    tester: str = ""
+    distribution: str = "Gaussian"
+
+    def clause(self) -> str:
+        """Return the cause as a clause."""
+        return self._filled(self.cause.clause)
+
+    def remedy(self) -> str:
+        """Return the remedy as a sentence."""
+        return self._filled(self.cause.remedy)
+
+    def _filled(self, words: str) -> str:
+        known = WORDS.get(self.tester)
+        failure = known.failure.rstrip(".") if known else f"tester {self.tester} rejects the rows"
+        return words.format(
+            listed(self.features) or "the features",
+            **({"is": "is", "has": "has"} if len(self.features) == 1 else {"is": "are", "has": "have"}),
+            shape="shape" if len(self.features) == 1 else "joint shape",
+            distribution=self.distribution,
+            failure=f"{failure[:1].lower()}{failure[1:]}",
+            remedy=known.remedy if known else "Ask the author of this tester.",
+        )
+
+
+def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
+    """Return the cause of the leading rejection of a result; None where there is none."""
+    leading = leading_rejection(result.testers)
+    names = result.data.features
+    flawed = next((one for one in result.transforms if one.kind is Transform.ISOTROPIC and one.features), None)
+    if flawed is not None:
+        cause = Cause.CONSTANT if flawed.constant else Cause.COPIES
+        return Diagnosis(cause, _names(names, flawed.features))
+    if leading is None:
+        return None
+    tester = leading.tester
+    distribution = "elliptical" if result.transform.kind == Transform.RADIAL else "Gaussian"
+    of_moments = tester in MomentTester.words
+    if is_localized(leading) and (of_moments or tester == AcceptanceTester.name):
+        return Diagnosis(Cause.BOUNDARY, (), tester, distribution)
+    if not of_moments:
+        return Diagnosis(Cause.TESTER, (), tester, distribution)
+    rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
+    if indicators := _indicators(result):
+        return Diagnosis(Cause.FEW_VALUES, indicators, tester, distribution)
+    telling = next((one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading)
+    measured = result.measurements if isinstance(result, FitResult) else None
+    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
+    if shapes:
+        # the strongest cause, and every feature of which it is true
+        worst = max(shapes.values(), key=lambda one: (one[0] is Cause.CONSTANT, one[1]))[0]
+        found = sorted((j for j in shapes if shapes[j][0] is worst), key=lambda j: -shapes[j][1])
+        return Diagnosis(worst, _names(names, found), tester, distribution)
+    first = _names(names, dict.fromkeys(_leading_moment(telling)))
+    # another transform cures means and covariances, and nothing else; perhaps it was tried
+    tried = result.transform.whitened or bool(result.transforms)
+    cause = Cause.JOINT if tried or _highest_degree(telling) > 2 else Cause.SCALE
+    return Diagnosis(cause, first, tester, distribution)
+
+
+def _indicators(result: FitResult | MomentTestResult) -> tuple[str, ...]:
+    """Return the names of features that stand for a value of a category, or for a gap."""
+    encoding = result.data.encoding
+    columns = () if encoding is None else encoding.columns
+    named = (Part.IS, Part.OTHER, Part.MISSING)
+    return tuple(quoted(one.name) for column in columns for one in column.features if one.part in named)
+
+
+def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
+    return tuple(quoted(names[j]) if j < len(names) else numbered(j) for j in features)
+
+
+def _leading_moment(one: TestResult) -> tuple[int, ...]:
+    """Return the variables of the moment that tells; empty where none does."""
+    match simplest_evidence(one):
+        case Evidence(Moment(variables, False)):
+            return variables
+    return ()
+
+
+def _highest_degree(one: TestResult) -> int:
+    """Return the degree of the leading moment; directions and everything else stand for 2."""
+    return len(_leading_moment(one)) if one.tester == MOMENTS and one.evidence else 2
+
+
+Shapes = dict[int, tuple[Cause, float]]
+"""By feature, what is wrong with its shape and how much; features without a fault are absent."""
+
+
+def _measured_shapes(measured: DiagnosticsRecord) -> Shapes:
+    """Return shapes from the moments he_m / sqrt(m!) of each feature, of degrees 1 to 4."""
+    found = {}
+    for j, row in enumerate(measured.feature_moments):
+        if len(row) > 1:
+            one, two, *higher = row
+            square = 1 + math.sqrt(2) * two
+            three = math.sqrt(6) * higher[0] + 3 * one if higher else math.nan
+            four = math.sqrt(24) * higher[1] + 6 * square - 3 if len(higher) > 1 else math.nan
+            found[j] = _shape(one, square, three, four)
+    return {j: shape for j, shape in found.items() if shape is not None}
+
+
+def _evident_shapes(one: TestResult) -> Shapes:
+    """Return shapes from the moments that the evidence names, where they are of one feature."""
+    degree = _highest_degree(one)
+    if one.tester != MOMENTS or degree > 2:
+        return {}
+    means: dict[int, dict[int, float]] = {}
+    for evidence in one.evidence:
+        match evidence.subject:
+            case Moment(variables, False) if len(set(variables)) == 1:
+                means.setdefault(variables[0], {})[len(variables)] = evidence.observed
+    if degree == 1:
+        return {j: (Cause.CONSTANT, 1.0) for j, powers in means.items() if _is_constant(powers)}
+    # the leading evidence is of the lowest degree beyond its limit, so means are about 0
+    shapes = {
+        j: _shape(0.0, powers[2], math.nan, powers.get(4, math.nan))
+        for j, powers in sorted(means.items())
+        if 2 in powers
+    }
+    return {j: shape for j, shape in shapes.items() if shape is not None}
+
+
+def _is_constant(powers: dict[int, float]) -> bool:
+    """Return whether a mean of powers is the power of the mean."""
+    mean = powers.get(1)
+    if mean is None or not abs(mean) < _LARGEST:
+        return False
+    even = ((k, found) for k, found in powers.items() if k % 2 == 0)
+    return any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)
+
+
+def _shape(mean: float, square: float, cube: float, fourth: float) -> tuple[Cause, float] | None:
+    """Return what skew and tails of four raw moments say; what is not known is fine."""
+    if not max(abs(mean), abs(square)) < _LARGEST:
+        return None
+    variance = square - mean**2
+    if variance <= _LEAST_RELATIVE_VARIANCE * max(square, _LEAST_RELATIVE_VARIANCE):
+        return Cause.CONSTANT, math.inf
+    spread = math.sqrt(variance)
+    if abs(mean) > _MOST_RELATIVE_MEAN * spread:
+        return None
+    skew = (cube - 3 * mean * square + 2 * mean**3) / spread**3
+    tails = (fourth - 4 * mean * cube + 6 * mean**2 * square - 3 * mean**4) / variance**2
+    if math.isnan(tails) and mean == 0:
+        tails = fourth / variance**2
+    if tails - skew**2 - 1 < _FEW_VALUES:
+        return Cause.FEW_VALUES, math.inf
+    skew, tails = skew / math.sqrt(6), (tails - 3) / math.sqrt(24)
+    size = max((abs(one) for one in (skew, tails) if not math.isnan(one)), default=0.0)
+    if size <= _SHAPE:
+        return None
+    if abs(tails) == size:
+        return (Cause.HEAVY if tails > 0 else Cause.LIGHT), size
+    return Cause.SKEW, size

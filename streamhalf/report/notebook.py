@@ -16,7 +16,7 @@ from streamhalf.engine.live_messages import TOPIC, RunClosed
 from streamhalf.errors import RunCancelledError
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.redact import plural
-from streamhalf.report import live_html
+from streamhalf.report import live
 from streamhalf.report.live import Board, RunView, tester_views
 from streamhalf.report.words import Names, count, number, pass_words
 from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult, WatchResult
@@ -83,7 +83,7 @@ def result_html(result: Result) -> str:
     from streamhalf.report.tables import label_table
     from streamhalf.report.voices import face_of
 
-    card = macro("card.html.j2", "result", COLOURS=live_html.COLOURS)
+    card = macro("card.html.j2", "result", COLOURS=live.COLOURS)
     face, positive = face_of(result), Names.of(result).label(1)
     judged = () if isinstance(result, CertifyResult) else tester_views(result.testers).values()
     if isinstance(result, MomentTestResult):
@@ -110,7 +110,7 @@ def audit_html(result: AuditResult) -> str:
         first = result.gatherings[0]
         name = f"{first.column}: {first.value}" if first.column else first.value
         tiles.append((name, count(first.n_issues), f"issues; chance: {number(first.expected)}"))
-    return macro("card.html.j2", "audit", COLOURS=live_html.COLOURS)(
+    return macro("card.html.j2", "audit", COLOURS=live.COLOURS)(
         result,
         audit_headline(result),
         audit_details(result).splitlines(),
@@ -125,7 +125,7 @@ def watch_html(result: WatchResult) -> str:
     from streamhalf.report import watching
     from streamhalf.report.html import macro
 
-    return macro("card.html.j2", "watch", COLOURS=live_html.COLOURS)(
+    return macro("card.html.j2", "watch", COLOURS=live.COLOURS)(
         result,
         watching.headline(result),
         watching.verdict(result),
@@ -141,8 +141,7 @@ def _weights(result: FitResult | CertifyResult) -> list[tuple[str, str]]:
     if halfspace is None:
         return []
     order = sorted(range(len(names)), key=lambda j: -abs(halfspace.normal[j]))[:_MOST_WEIGHTS]
-    shown = [(names[j], number(halfspace.normal[j])) for j in order]
-    shown.append(("offset", number(halfspace.offset)))
+    shown = [(names[j], number(halfspace.normal[j])) for j in order] + [("offset", number(halfspace.offset))]
     rest = len(names) - len(order)
     return [*shown, (f"and {rest} more", "result.halfspace")] if rest else shown
 
@@ -341,7 +340,7 @@ class _Notebook:
 
     def show(self, runs: list[RunView]) -> None:
         """Draw every run, the latest first."""
-        html = "<hr>".join(live_html.run_html(run) for run in reversed(runs))
+        html = "<hr>".join(live.run_html(run) for run in reversed(runs))
         text = "\n".join(line for run in runs for line in run_lines(run))
         self._context.run(self._publish, {"text/html": html, "text/plain": text})
 

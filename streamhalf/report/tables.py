@@ -18,7 +18,6 @@ from streamhalf.report.words import (
     TAU,
     Names,
     at_least,
-    at_most,
     constant,
     count,
     degrees,
@@ -84,7 +83,7 @@ class Table:
 
     def csv(self) -> str:
         """Return plain numbers for a program, with units in the heading."""
-        units = [_unit_of(row[i] for row in self.rows) for i in range(len(self.labels))]
+        units = [_unit({row[i][-1:] for row in self.rows} - {"", ABSENT}) for i in range(len(self.labels))]
         stream = io.StringIO()
         write = csv.writer(stream, lineterminator="\n").writerow
         write(f"{name} ({unit})" if unit else name for name, unit in zip(self.labels, units, strict=True))
@@ -99,9 +98,8 @@ class Table:
         return "unbroken" if label in self.names else "number"
 
 
-def _unit_of(cells: Iterable[str]) -> str:
-    given = {cell[-1:] for cell in cells if cell not in ("", ABSENT)}
-    return next((sign for sign in ("%", "°") if given == {sign}), "")
+def _unit(ends: set[str]) -> str:
+    return ends.pop() if ends in ({"%"}, {"°"}) else ""
 
 
 def _bare(cell: str, unit: str) -> str:
@@ -113,6 +111,13 @@ def _bare(cell: str, unit: str) -> str:
 
 # testers
 
+_ROLES = {
+    Role.EARLY: "warns only: the pass's own rows",
+    Role.EXTRA: "too few rows; ignore it",
+    Role.REFINEMENT: "finer than the scale that is judged",
+    Role.ADVISORY: "segments of rows differ",
+    Role.FALLBACK: "segments of rows differ",
+}
 _UNHEARD = {Role.EXTRA: "extra, not judged", Role.FALLBACK: "began anew", Role.ADVISORY: "noticed"}
 
 
@@ -144,22 +149,16 @@ def remark_words(one: TestResult) -> str:
         said.append(f"candidate {one.candidate}")
     if one.scale is not None:
         said.append(f"{'eta' if one.tester in SCALED_BY_ETA else 'delta'} {number(one.scale)}")
-    if one.role is Role.EARLY:
-        said.append("warns only: the pass's own rows")
-    elif one.role is Role.EXTRA and not one.has_say:
-        needed = one.rows_needed
-        said.append("too few rows" + (f": needs {count(needed)}" if needed else "") + "; ignore it")
-    elif one.role is Role.REFINEMENT and not one.has_say:
-        said.append("finer than the scale that is judged")
-    elif one.role in (Role.ADVISORY, Role.FALLBACK) and not one.has_say:
-        said.append("segments of rows differ")
+    if one.role is Role.EARLY or not one.has_say:
+        said += filter(None, [_ROLES.get(one.role)])
     if one.directions is not None:
         said.append(f"sketched on {one.directions} directions")
     return " · ".join(said)
 
 
-def _result_cells(names: Names) -> dict[str, Callable[[Any], str]]:
-    return {
+def result_table(caption: str, found: Iterable[TestResult], names: Names, *labels: str) -> Table:
+    """Return the asked columns of every test result."""
+    known: Cells = {
         "tester": lambda one: one.tester,
         "pass": lambda one: one.pass_name,
         "outcome": outcome_words,
@@ -171,11 +170,6 @@ def _result_cells(names: Names) -> dict[str, Callable[[Any], str]]:
         "worst": lambda one: names.evidence(one.evidence[0]) if one.evidence else ABSENT,
         "remark": lambda one: remark_words(one) or ABSENT,
     }
-
-
-def result_table(caption: str, found: Iterable[TestResult], names: Names, *labels: str) -> Table:
-    """Return the asked columns of every test result."""
-    known = _result_cells(names)
     cells = {label: known[label] for label in labels}
     words = ("outcome", "worst", "remark")
     return Table.of(caption, cells, found, words=words, names=("tester", "pass"))
@@ -238,7 +232,7 @@ def transform_table(result: FitResult) -> Table:
     rows = tuple(
         (
             f"{one.kind}, taken" if one.kind == result.transform.kind else str(one.kind),
-            _trial_outcome(one),
+            "impossible" if one.problem and one.outcome is Outcome.REJECTED else _judged(one),
             "held-out rows" if one.tried else "a sample",
             _problem(result, one) or _strongest(result, one),
         )
@@ -247,9 +241,7 @@ def transform_table(result: FitResult) -> Table:
     return Table("Transforms", labels, rows, words=labels[2:], names=labels[:2])
 
 
-def _trial_outcome(trial: TransformTrial) -> str:
-    if trial.problem and trial.outcome is Outcome.REJECTED:
-        return "impossible"
+def _judged(trial: TransformTrial) -> str:
     return str(trial.outcome if trial.evidence else Outcome.NOT_JUDGED)
 
 
@@ -330,8 +322,7 @@ def label_table(result: Result) -> Table:
     if found is None:
         return Table("Errors by label", labels, (), words=labels[:1])
     names = Names.of(result)
-    rows = found.positive + found.negative
-    errors = found.positive_errors + found.negative_errors
+    rows, errors = found.positive + found.negative, found.positive_errors + found.negative_errors
     lines = (
         (names.label(1), found.positive, found.positive_errors, found.rates[0]),
         (names.label(-1), found.negative, found.negative_errors, found.rates[1]),
@@ -354,11 +345,6 @@ def bound_table(certificate: CertificateRecord, names: Names) -> Table:
     return Table.of("Lower bounds by class", cells, found.values(), words=("halfspaces",))
 
 
-def is_on_path(candidate: CandidateRecord) -> bool:
-    """Return whether a candidate has a scale and rows of its own."""
-    return candidate.method is Method.PATH
-
-
 def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
     """Return all that is known of the candidates; what is known of none is left out."""
 
@@ -367,7 +353,7 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
         return one.rows_accepted / expected if expected > 0 else math.nan
 
     def of_path(write: Callable[[Any], str]) -> Callable[[Any], str]:
-        return lambda one: write(one) if is_on_path(one) else ABSENT
+        return lambda one: write(one) if one.method is Method.PATH else ABSENT
 
     cells: Cells = {
         "found by": lambda one: method_words(one.method),
@@ -424,7 +410,6 @@ def fact_table(result: Result) -> Table:
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
-    names = Names.of(result)
     yield "source", result.data.source or ABSENT
     yield "rows", count(result.data.rows)
     yield "features", count(result.data.dim)
@@ -432,16 +417,9 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     if isinstance(result, FitResult):
         yield "eps, accuracy judged", number(result.eps)
         yield "transform", result.transform.kind
-    if (error := result.error) is not None:
-        yield "held-out rows" if isinstance(result, FitResult) else "rows", count(error.n_rows)
-        yield "error", percent(error.empirical)
-        yield "its upper bound", at_most(error.upper)
-        if error.tau is not None:
-            yield "share of tau for the upper bound", number(error.tau)
+    if (error := result.error) is not None and error.tau is not None:
+        yield "share of tau for the upper bound", number(error.tau)
     if (certificate := result.certificate) is not None:
-        yield "rows of the certificate", count(certificate.n_rows)
-        yield "errors on them", count(certificate.n_errors)
-        yield "halfspaces of its bound", names.halfspaces(certificate.opt.through, certificate)
         if certificate.method is CertificateMethod.SETS:
             yield "disjoint sets of rows in conflict", count(certificate.n_sets)
         else:
@@ -467,18 +445,16 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
 def setting_table(result: Result) -> Table:
     """Return every setting of the run."""
     settings = {} if result.run is None else result.run.settings
-    rows = tuple((name, setting_words(name, value)) for name, value in settings.items())
+    rows = tuple((name, _setting(name, value)) for name, value in settings.items())
     return Table("Settings", ("setting", "value"), rows, words=("setting", "value"))
 
 
-def setting_words(name: str, value: object) -> str:
-    """Return the value as a user writes it."""
-    declared = SETTINGS.get(name)
+def _setting(name: str, value: object) -> str:
     if value is None:
         return ABSENT
-    if declared is not None and declared.is_size and isinstance(value, int):
+    if name in SETTINGS and SETTINGS[name].is_size and isinstance(value, int):
         return show_size(value)
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def seed_words(result: Result) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamhalf.redact import plural
-from streamhalf.report.causes import Cause, diagnose
+from streamhalf.report.details import Cause, diagnose
 from streamhalf.report.svg import Ladder
 from streamhalf.report.words import (
     DISTRIBUTIONS,

@@ -156,8 +156,8 @@ def test_room__of_workers_is_that_of_the_smallest_and_memory_limit_caps_it() -> 
 
 def test_at_once__refuses_a_task_that_does_not_fit_and_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = WorkersEngine(WorkerLimit("tcp://b", 4, GIB))
-    assert at_once(engine, "fit", 180 * MIB, "auto") == 4
-    assert at_once(engine, "fit", 360 * MIB, "auto") == 2
+    assert at_once(engine, "fit", 170 * MIB, "auto") == 4
+    assert at_once(engine, "fit", 340 * MIB, "auto") == 2
     with pytest.raises(MemoryBudgetError, match="fit needs about 900 MiB for one task, and worker"):
         at_once(engine, "fit", 900 * MIB, "auto")
     known = "memory_limit is 300 MiB; raise it, or store smaller chunks"

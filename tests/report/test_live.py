@@ -23,8 +23,7 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.report.live import Board, RunView
-from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
+from streamhalf.report.live import Board, RunView, mass_so_far, run_html, run_table, slab_densities
 from streamhalf.results import Evidence, Moment, Notice, NoticeCode, Outcome, PassRecord, TestResult, Verdict, replace
 
 

@@ -8,8 +8,8 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from streamhalf.engine.live_messages import RunClosed, encode
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted, Watched
+from streamhalf.report.dashboard import Totals
 from streamhalf.report.live import Board
-from streamhalf.report.metrics import Totals
 from streamhalf.results import Drift, DriftStatement, PassRecord, Verdict
 
 RECORD = PassRecord("initial", 400, 8000, 300, 2.0)

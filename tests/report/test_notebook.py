@@ -19,7 +19,7 @@ from streamhalf.engine.live_messages import TOPIC, encode
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.report.dashboard import DashboardObserver
 from streamhalf.report.html import render_report
-from streamhalf.report.live_html import COLOURS
+from streamhalf.report.live import COLOURS
 from streamhalf.report.notebook import enable, monitor, result_html
 from streamhalf.report.voices import face_of
 from streamhalf.report.words import number
