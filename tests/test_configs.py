@@ -59,7 +59,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     noted: list[dict[str, Any]] = []
 
     def note(store: str, *, observer: Any, **parameters: Any) -> Any:
-        own = {name: parameters.pop(name) for name in ("checkpoint", "resume") & parameters.keys()}
+        own = {name: parameters.pop(name) for name in ("checkpoint", "resume", "state") & parameters.keys()}
         assert not any(own.values())
         noted.append(parameters)
         raise UsageError("enough")
