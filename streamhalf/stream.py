@@ -76,6 +76,12 @@ class StreamLearner:
         """Rows of these that wait for more to be looked at together."""
         return sum(block.n_rows for block in self._waiting)
 
+    @property
+    def is_learned(self) -> bool:
+        """True while a halfspace is there, its tests are done, and no other is learned beside it."""
+        state = self._state
+        return state is not None and state.is_quiet
+
     def add(self, X: Any, y: Any = None) -> StreamLearner:
         """Add rows; a batch that is refused changes nothing.
 

@@ -223,3 +223,11 @@ def test_partial_fit() -> None:
     assert model.classes_.tolist() == ["buys", "leaves"]
     assert model.score(X, names) > 0.93
     assert model.result_.data.rows == 12 * BLOCK_ROWS
+
+
+def test_page_of_streams__runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "streams.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    assert names["learner"].result(certificate=False).verdict is Verdict.ACCEPTED

@@ -279,6 +279,13 @@ class StreamState:
     learning: Learning | None = None
     common: Any = None
 
+    @property
+    def is_quiet(self) -> bool:
+        """True if a path is tested, and none is under way."""
+        one = self.current
+        under_way = self.learning is not None or self.rival is not None
+        return one is not None and not under_way and min(one.n_tested, one.n_closing) >= one.for_tests
+
     def take(self, block: Block) -> None:
         """Take one block of rows, numbered from 0."""
         if self.learning is None and self.rival is None and self.n_rows >= _GROWTH * self.learned_at:
