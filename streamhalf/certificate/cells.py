@@ -76,26 +76,18 @@ class Cell:
         along = width / max(self.omega_low, abs(self.alpha_low), abs(self.alpha_high) - width)
         return max(math.log(self.omega_high / self.omega_low), along)
 
-    def angles(self) -> tuple[float, float]:
-        """Smallest and largest angle between v and the normal of a halfspace, where q is -y."""
-        return self._between(0.0)
+    def angles(self, *, turned: bool = False) -> tuple[float, float]:
+        """Smallest and largest angle between v and the normal of a halfspace.
 
-    def turns(self) -> tuple[float, float]:
-        """Smallest and largest angle between the axis of z and a halfspace, a vector of (z, q, s).
-
-        That between v and its normal, where q is a margin.
+        `turned` counts q as a coordinate: a margin, or any one for the angle to the axis of z; else q is -y.
         """
-        return self._between(1.0)
-
-    def _between(self, share: float) -> tuple[float, float]:
-        """Angles from the axis of z, of vectors of z, s and this share of q."""
         alphas = {self.alpha_low, self.alpha_high}
         if self.alpha_low < 0 < self.alpha_high:
             alphas.add(0.0)
         found = []
         for alpha, omega in itertools.product(alphas, (self.omega_low, self.omega_high)):
             along, aside = (math.cos(omega) * part for part in _point(alpha))
-            far = math.hypot(math.sin(omega), share * aside)
+            far = math.hypot(math.sin(omega), aside if turned else 0.0)
             found.append(RIGHT if omega == RIGHT else math.atan2(far, along))
         return min(found), max(found)
 
@@ -175,9 +167,8 @@ def cells_along(first: float, count: int) -> tuple[Cell, ...]:
 def cells_around(first: float, count: int) -> tuple[Cell, ...]:
     """A partition of all halfspaces with a second coordinate."""
     rising = _rising(first, count)
-    omegas = [0.0, *rising]
-    alphas = [-math.pi, *(-alpha for alpha in rising[::-1]), 0.0, *rising, math.pi]
-    return tuple(Cell(*omega, *alpha) for omega in itertools.pairwise(omegas) for alpha in itertools.pairwise(alphas))
+    alphas = itertools.pairwise([-math.pi, *(-alpha for alpha in rising[::-1]), 0.0, *rising, math.pi])
+    return tuple(Cell(*o, *a) for o, a in itertools.product(itertools.pairwise([0.0, *rising]), alphas))
 
 
 def _rising(first: float, count: int) -> list[float]:
@@ -234,20 +225,16 @@ class LowerBound:
 
     def profile(self) -> tuple[AngleBound, ...]:
         """The bound by angle, whatever the threshold: a partition of [0, pi]."""
-        return self._by([self.angles(one.cell) for one in self.cells])
-
-    def angles(self, cell: Cell) -> tuple[float, float]:
-        """Angles between v and the normals of halfspaces of a cell."""
-        return cell.turns() if self.turned else cell.angles()
+        return self._by([one.cell.angles(turned=self.turned) for one in self.cells])
 
     def floor(self) -> Callable[[Cell], float]:
         """Return a floor for cells of slabs about the same plane, from their angles to the axis."""
-        pieces = self._by([one.cell.turns() for one in self.cells])
+        pieces = self._by([one.cell.angles(turned=True) for one in self.cells])
         starts = np.array([one.angle_low for one in pieces])
         bounds = np.array([one.bound for one in pieces])
 
         def known(cell: Cell) -> float:
-            low, high = cell.turns()
+            low, high = cell.angles(turned=True)
             first = np.searchsorted(starts, low * (1 - OUTWARD), side="left") - 1
             last = np.searchsorted(starts, high * (1 + OUTWARD), side="right")
             return float(bounds[max(0, first) : last].min())

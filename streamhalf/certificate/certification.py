@@ -353,7 +353,7 @@ class Certification(CertificatePass):
         each = tau / len(found)
         opts = tuple(OptRecord(one.value, of_source(one.value, n_rows, each), of, each) for of, one in found.items())
         bound = found[opts[0].through]
-        (low, high), worst = bound.thresholds(), bound.angles(bound.worst.cell)
+        (low, high), worst = bound.thresholds(), bound.worst.cell.angles(turned=bound.turned)
         across = self.across if any(item.across is not None for item in used) else None
         named = opts[0].through is HalfspaceClass.ANY
         return self.record(

@@ -277,7 +277,7 @@ class SlabForms:
             going = left
             if not going or turn == rounds - 1:
                 break
-            worst = np.stack([self.table.point(_known(now[i].guide).worst) for i in going])
+            worst = np.stack([self.table.point(one.worst) for i in going if (one := now[i].guide)])
             there = self.laws(worst, each)
             moves = each(self._step, [now[i].moments for i in going], there, tau[going], minorants[going])
             for i, law, (share, worth, moments, fitted) in zip(going.copy(), worst, list(moves), strict=True):
@@ -302,11 +302,6 @@ class SlabForms:
         else:
             least = 2 if inner[1] <= self.fit(laws[3], tau) else 3
         return LINE_SEARCH[least], self.fit(laws[least], tau, room), laws[least], room
-
-
-def _known(guide: Guide | None) -> Guide:
-    assert guide is not None  # a bound has been made
-    return guide
 
 
 @dataclass(frozen=True, slots=True, eq=False)

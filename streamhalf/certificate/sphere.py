@@ -333,13 +333,11 @@ class Sphere(NamedTuple):
 
     def point(self, u: Array) -> Array:
         """sqrt(m!/a!) u^a of every monomial a: what pairs with b to give p(u)."""
-        values = np.empty(len(self.weights))
-        evaluate_point(u, self.weights, self.lowered, self.last, values)
-        return values
+        return self.parts(u, len(self.weights))
 
-    def parts(self, u: Array) -> Array:
-        """y of a unit vector: the first entries of its point."""
-        values = np.empty(self.size)
+    def parts(self, u: Array, count: int = 0) -> Array:
+        """The first entries of the point of a unit vector: by default those of y."""
+        values = np.empty(count or self.size)
         evaluate_point(u, self.weights, self.lowered, self.last, values)
         return values
 
@@ -423,8 +421,10 @@ def minimum_over_sphere(
     rest, for an axis e along which p may be far from constant: without a guide that of the linear part. `closely` also
     looks for the direction at which p is small.
     """
-    if table.dim == 1:
-        return _smaller_of_two(table, b)
+    if table.dim == 1:  # two directions
+        values = [float(b @ table.point(np.array([u]))) for u in (-1.0, 1.0)]
+        rounding = ROUNDING * len(b) * float(np.abs(b).sum())
+        return min(values) - rounding, Guide(None, None, np.array([-1.0 if values[0] < values[1] else 1.0]))
     linear = b[1 : table.dim + 1]
     length = math.sqrt(linear @ linear)
     axes: list[Array | None] = [linear / length] if length > 0 else []
@@ -444,14 +444,6 @@ def minimum_over_sphere(
     return best
 
 
-def _smaller_of_two(table: Sphere, b: Array) -> tuple[float, Guide]:
-    """On a line there are two directions."""
-    values = [float(b @ table.point(np.array([u]))) for u in (-1.0, 1.0)]
-    worst = np.array([-1.0 if values[0] < values[1] else 1.0])
-    rounding = ROUNDING * len(b) * float(np.abs(b).sum())
-    return min(values) - rounding, Guide(None, None, worst)
-
-
 def _follow(table: Sphere, b: Array, guide: Guide, steps: int, useless: float = -math.inf) -> tuple[float, Guide]:
     """The bound of one split, or -infinity where it cannot exceed `useless`.
 
@@ -463,23 +455,17 @@ def _follow(table: Sphere, b: Array, guide: Guide, steps: int, useless: float = 
         least += univariate_minimum(along)
     matrix, shifts = table.matrix(rest), guide.shifts
     if shifts is None:
-        y = table.parts(bottom_direction(table, rest))
-        shift, vector, lowest = first_shifts(table, matrix, y)
-        steps += 1
+        y, count = table.parts(bottom_direction(table, rest)), table.degree // 2 + 1
+        image, steps = matrix @ y, steps + 1
+        shift = np.bincount(table.owner, y * image).astype(np.float64)
         if shift.sum() + least <= useless:  # the form at y
             return -math.inf, guide
+        residual = image - shift[table.owner] * y
+        vector, lowest = y / math.sqrt(count), -2 * math.sqrt(residual @ residual / count)
     else:
         shift, vector, lowest = shifts[0].copy(), shifts[1].copy(), shifts[2]
     bound, lowest = bound_form(matrix, table.owner, shift, vector, lowest, steps, useless - least, lapack_addresses())
     return least + bound, guide._replace(shifts=(shift, vector, lowest))
-
-
-def first_shifts(table: Sphere, matrix: Array, y: Array) -> tuple[Array, Array, float]:
-    """Shifts, bottom vector and its eigenvalue from a y at which the form is small, about."""
-    image, count = matrix @ y, table.degree // 2 + 1
-    shift = np.bincount(table.owner, y * image).astype(np.float64)
-    residual = image - shift[table.owner] * y
-    return shift, y / math.sqrt(count), -2 * math.sqrt(residual @ residual / count)
 
 
 def bottom_direction(table: Sphere, b: Array) -> Array:
