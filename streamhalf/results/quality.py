@@ -19,8 +19,8 @@ _SURE = 1e-4
 """Probabilities nearer to 0 or 1 than this count as much when rows are ranked."""
 
 _STRICTNESS = 0.9
-"""Part of a class's mean probability from which a row is an issue: on ten tables, more flipped labels are found
-than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
+"""Part of a class's mean probability from which a row is an issue. Chosen on ten tables: there, more flipped labels
+are found than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
 
 _MOST_STEPS = 100
 
