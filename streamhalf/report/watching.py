@@ -221,6 +221,11 @@ def stretch_figure(result: WatchResult) -> Figure | None:
     return Figure((picture,), said, (Table.of("Errors along the rows", cells, found, words=("rows", "drifted")),))
 
 
+def watch_section(result: WatchResult) -> str:
+    """The watch as a <section> of a report."""
+    return _html("section")(result)
+
+
 def render_watch(result: WatchResult) -> str:
     """The watch as one self-contained HTML document."""
     figures = {"error_figure": error_figure, "drift_figure": drift_figure, "stretch_figure": stretch_figure}
