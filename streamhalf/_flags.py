@@ -129,7 +129,7 @@ _STORAGE_FLAG, _HIDDEN = "--storage-option", "HIDDEN"
 _TEXTS = ("key", "secret", "token", "password", "user", "username", "name", "id", "project")
 """Storage options whose names end so are never numbers."""
 
-_INPUT_FILES = ("audit", "config", "model", "result", "weights")
+_INPUT_FILES = ("audit", "config", "model", "result", "watch", "weights")
 _OUTPUTS = ("json", "report", "log_json", "checkpoint", "state", "out")
 
 
@@ -166,10 +166,10 @@ def finish(given: Given, record: Any, show: Callable[..., None]) -> None:
             write_json(path, record, storage_options=storage)
 
 
-def write_page(record: Any, page: str, storage: Mapping[str, Any] | None, audit: Any = None) -> None:
+def write_page(record: Any, page: str, storage: Mapping[str, Any] | None, audit: Any = None, watch: Any = None) -> None:
     from streamhalf import api
 
-    api.report(record, page, audit=audit, storage_options=storage)
+    api.report(record, page, audit=audit, watch=watch, storage_options=storage)
 
 
 def public_command(arguments: Sequence[str]) -> str:

@@ -833,7 +833,7 @@ def _write_all(
         items=items,
         rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
-        combine=lambda _, left, right: left + right,
+        combine=lambda _, parts: sum(parts),
         at_once=fewer[0]["at_once"] if fewer else None,
     )
     with mirrored(engine, observer, started) as (watched, _):
@@ -846,6 +846,7 @@ def report(
     path: str | os.PathLike[str],
     *,
     audit: AuditResult | Audited | None = None,
+    watch: WatchResult | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a result as one self-contained HTML page.
@@ -858,6 +859,8 @@ def report(
         The file to write, a path or URL; it appears whole or not at all.
     audit
         An audit of the same data with the same halfspace, for a section of its own.
+    watch
+        The latest look at new rows beside this result, for a section of its own.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -882,7 +885,12 @@ def report(
         raise UsageError(
             "audit: it is of another halfspace than the result's; give the audit made with this result (--model)"
         )
-    page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit)
+    if watch is not None:
+        from streamhalf.monitoring.watching import halfspace_digest
+
+        if not isinstance(result, FitResult) or watch.halfspace_digest != halfspace_digest(result):
+            raise UsageError("watch: it is of rows beside another halfspace; give what watch found with this result")
+    page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit, watch)
     write_text_to(path, page, storage_options=storage_options)
 
 

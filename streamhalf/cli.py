@@ -45,6 +45,7 @@ from streamhalf.results.document import (
     read_model,
     read_result,
     read_verifiable,
+    read_watch,
     read_weights,
     write_json,
 )
@@ -382,6 +383,7 @@ def report(
     *,
     out: Annotated[File | None, Parameter(help="the page; without it, RESULT with the ending .html")] = None,
     audit: Annotated[File | None, Parameter(help="what audit wrote, for a section about suspects")] = None,
+    watch: Annotated[File | None, Parameter(help="what watch wrote, for a section about new rows")] = None,
     **given: Any,
 ) -> int:
     """Write a result file as one HTML page with figures that opens anywhere."""
@@ -392,7 +394,8 @@ def report(
         raise UsageError(f"out: {target!r} is the result file itself; name another file")
     suspects = None if audit is None else read_audit(audit, storage_options=storage)
     document = read_result(source, storage_options=storage)
-    write_page(document, target, storage, suspects)
+    new_rows = None if watch is None else read_watch(watch, storage_options=storage)
+    write_page(document, target, storage, suspects, new_rows)
     print(f"wrote {public_name(target)}")
     return 0
 

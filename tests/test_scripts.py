@@ -23,6 +23,7 @@ IN_ORDER = {
     "large_run": (),
     "memory": (),
     "scaling": (),
+    "streams": (),
     "soak": (),
     "attacks": ("measuring",),
     "certificates": ("measuring",),

@@ -76,7 +76,7 @@ def test_watch__steady_rows__are_steady_when_they_are_many_enough(result: FitRes
         ({"noise": 0.08}, {"errors"}),
         ({"turn": math.radians(6)}, {"errors"}),
     ],
-    ids=str,
+    ids=["shift", "scale", "noise", "turn"],
 )
 def test_watch__names_what_changed(result: FitResult, change: dict[str, float], kinds: set[str]) -> None:
     """Each change is beyond its tolerance by 8 standard errors or more; nothing else moved (tau = 1%)."""
@@ -266,6 +266,9 @@ def test_command__exit_codes_json_and_page(
     assert any("DRIFTED" in line for line in shown)
     assert read_watch(out).outcome is Drift.DRIFTED
     assert "Rows have drifted" in page.read_text("utf-8")
+    with_section = tmp_path / "result.html"
+    assert main(["report", str(saved), "--watch", str(out), "--out", str(with_section)]) == 0
+    assert '<section id="watch"' in with_section.read_text("utf-8")
     assert main([*begin, "--require", "steady"]) == 10
     assert main([*begin, "--require", "steady", "--tolerance", "0.3"]) == 0
     assert main(["watch", str(saved), str(store), "--quiet", "--state", str(store / "looks")]) == 2

@@ -16,7 +16,7 @@ from streamhalf.report.figures import Figure
 from streamhalf.report.tables import Table
 from streamhalf.report.voices import face_of, suspects_sentence
 from streamhalf.report.words import Names, notice_words, other_notices
-from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult
+from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult, WatchResult
 from streamhalf.testers.leading import MOMENTS, leading_rejection
 
 if TYPE_CHECKING:
@@ -82,14 +82,18 @@ class Section:
         return not (self.texts or self.figures or self.tables or self.folded or self.html)
 
 
-def render_report(result: FitResult | CertifyResult, audit: AuditResult | None = None) -> str:
+def render_report(
+    result: FitResult | CertifyResult, audit: AuditResult | None = None, watch: WatchResult | None = None
+) -> str:
     """Return the report of a result as one self-contained HTML document."""
     page = template("report.html.j2")
-    shown = (one for one in sections(result, audit) if not one.is_empty)
+    shown = (one for one in sections(result, audit, watch) if not one.is_empty)
     return page.render(result=result, face=face_of(result), sections=list(shown))
 
 
-def sections(result: FitResult | CertifyResult, audit: AuditResult | None = None) -> Iterator[Section]:
+def sections(
+    result: FitResult | CertifyResult, audit: AuditResult | None = None, watch: WatchResult | None = None
+) -> Iterator[Section]:
     """Yield the sections of a report in their order; some may be empty."""
     names = Names.of(result)
     if isinstance(result, FitResult):
@@ -104,6 +108,10 @@ def sections(result: FitResult | CertifyResult, audit: AuditResult | None = None
         yield _features(result, names)
         yield _testers(result, names)
     yield _suspects(result, audit)
+    if watch is not None:
+        from streamhalf.report.watching import watch_section
+
+        yield Section("new-rows", "New rows", str(watch.outcome), html=Markup(watch_section(watch)))
     notices = other_notices(result.notices, names)
     yield Section("notices", "Notices", plural(len(notices), "notice"), notices)
     columns = tables.column_table(result.data.encoding)

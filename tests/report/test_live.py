@@ -24,7 +24,19 @@ from streamhalf.events import (
     SlabsMeasured,
 )
 from streamhalf.report.live import Board, RunView, mass_so_far, run_html, run_table, slab_densities
-from streamhalf.results import Evidence, Moment, Notice, NoticeCode, Outcome, PassRecord, TestResult, Verdict, replace
+from streamhalf.results import (
+    Drift,
+    DriftStatement,
+    Evidence,
+    Moment,
+    Notice,
+    NoticeCode,
+    Outcome,
+    PassRecord,
+    TestResult,
+    Verdict,
+    replace,
+)
 
 
 def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> TestResult:
@@ -49,11 +61,11 @@ STORY: list[Event] = [
 ]
 
 
-def told(story: list[Event]) -> list[Happening]:
+def told(story: list[Event | RunClosed]) -> list[Happening]:
     return [(100.0 + i, event) for i, event in enumerate(story)]
 
 
-def seen(story: list[Event]) -> RunView:
+def seen(story: list[Event | RunClosed]) -> RunView:
     view = RunView("run-1", 100.0)
     for at, event in told(story):
         view.take(at, event)
@@ -70,6 +82,14 @@ def test_run_view__folds_a_run() -> None:
     assert view.testers["moments"].worst.share == pytest.approx(0.8)
     assert view.testers["mass"].worst.share == 0.0
     assert (view.status, view.closed) == ("accepted", True)
+
+
+def test_run_view__shows_what_a_watch_found() -> None:
+    one = DriftStatement("means", "age", Drift.DRIFTED, 40.0, 44.0, 0.4, 0.02, 0.025, 3, 1)
+    view = seen([RunStarted("watch", "new.zarr", 400, 3), events.Watched(Drift.DRIFTED, 2, (one,)), RunClosed()])
+    assert view.status == "drifted"
+    assert "mean of age" in run_html(view)
+    assert "0.400 sd" in run_html(view)
 
 
 def test_run_view__says_how_long_it_will_take() -> None:
