@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -290,12 +291,19 @@ class SlabMoments:
 
     def combine(self, left: SlabMomentsPartial, right: SlabMomentsPartial) -> SlabMomentsPartial:
         """Return the partial of both."""
+        return self.combine_all((left, right))
+
+    def combine_all(self, parts: Sequence[SlabMomentsPartial]) -> SlabMomentsPartial:
+        """Return the partial of all, with one copy of the sums, which are large."""
+        sums = parts[0].sums + parts[1].sums
+        for part in parts[2:]:
+            sums += part.sums
         return SlabMomentsPartial(
-            left.counts + right.counts,
-            left.sums + right.sums,
-            np.minimum(left.low, right.low),
-            np.maximum(left.high, right.high),
-            left.errors + right.errors,
+            np.add.reduce([part.counts for part in parts]),
+            sums,
+            np.minimum.reduce([part.low for part in parts]),
+            np.maximum.reduce([part.high for part in parts]),
+            np.add.reduce([part.errors for part in parts]),
         )
 
     def finalize(self, partial: SlabMomentsPartial) -> SlabStatistics:

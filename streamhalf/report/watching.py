@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.text import Text
@@ -221,9 +222,18 @@ def stretch_figure(result: WatchResult) -> Figure | None:
     return Figure((picture,), said, (Table.of("Errors along the rows", cells, found, words=("rows", "drifted")),))
 
 
+def watch_section(result: WatchResult) -> str:
+    """The watch as a <section> of a report."""
+    return _html("section")(result)
+
+
 def render_watch(result: WatchResult) -> str:
     """The watch as one self-contained HTML document."""
+    return _html("page")(result).lstrip()
+
+
+def _html(name: str) -> Callable[..., str]:
     figures = {"error_figure": error_figure, "drift_figure": drift_figure, "stretch_figure": stretch_figure}
     words = {"headline": headline, "verdict": verdict, "details": details}
     tables = {"statement_table": statement_table, "column_table": column_table}
-    return macro("watch.html.j2", "page", **figures, **words, **tables)(result).lstrip()
+    return macro("watch.html.j2", name, **figures, **words, **tables)

@@ -220,10 +220,10 @@ class CertificateRecord(Record, frozen=True):
 
     It read all rows: `digest` is a digest of every one, `n_positive` of them are labelled +1,
     `repeated` is the share that are met more than once, and `times` how often a row is met on average.
-    The other numbers speak of `n_rows` rows, those that `share` and `seed` choose one by one; all
-    if `share` is 1. `error` is that of the halfspace on them, which is of the class `through`; `ratio` is that over
-    the bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those
-    of every class that was looked at, `opt` among them.
+    The other numbers speak of `n_rows` rows, those that `share` and `seed` choose one by one; all if `share` is 1 (of a
+    stream: those that its document names). `error` is that of the halfspace on them, which is of the class `through`;
+    `ratio` is that over the bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are
+    those of every class that was looked at, `opt` among them.
 
     They were computed from slabs about the plane with the unit normal `direction` and `threshold`,
     of rows in `transform`: `slab_error` and `n_slabs` say which; the last are boxes along a second
@@ -293,7 +293,8 @@ class Quality(Record, frozen=True, kw_only=True):
     No halfspace of the class `through` errs on less than `lower` (None: no bound for a class that
     holds the halfspace), and `factor` is error / lower. Both hold with `confidence`: 1
     where every row was counted, less from a random sample. `guess` is the error of always saying
-    `guess_label` (-1 or +1).
+    `guess_label` (-1 or +1). Of a stream, `error` and `guess` are of its held-out rows, `lower` and
+    `factor` of the rows of its certificate.
     """
 
     rows: int
@@ -314,13 +315,15 @@ class Quality(Record, frozen=True, kw_only=True):
         return self.error < self.guess
 
 
-def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord | None) -> Quality:
+def make_quality(
+    rows: int, error: ErrorRecord, certificate: CertificateRecord | None, *, streamed: bool = False
+) -> Quality:
     """Return the quality of a halfspace, from its error and certificate."""
     labels = error.by_label or LabelErrors(0, 0, 0, 0)
     found = Quality(
         rows=rows,
         error=error.empirical,
-        held_out=error.n_rows < rows,
+        held_out=streamed or error.n_rows < rows,
         upper=None if error.segments == 1 else error.upper,
         tau=error.tau or 0.0,
         guess=labels.guess_error,
@@ -329,6 +332,12 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
     )
     if certificate is None:
         return found
+    if streamed:
+        if not certificate.comparable:
+            return found
+        alike = 1.0 if certificate.error == 0 else None
+        lower, factor = certificate.opt.lower_empirical, alike if certificate.ratio is None else certificate.ratio
+        return replace(found, lower=lower, factor=factor, through=certificate.opt.through)
     counted = certificate.error
     drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if certificate.share < 1 else 0)
     noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5
