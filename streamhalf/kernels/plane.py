@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import frozen, margins, padded
+from streamhalf.kernels.margins import frozen, margins
 
 _SHORT = 1e-140
 
@@ -82,7 +82,8 @@ class Plane:
         from streamhalf.kernels import loops
 
         places, along = np.empty(len(X) + 1, dtype=np.int64), np.empty(len(X) + 1)
-        n = loops.find_wrong(frozen(X), frozen(y), padded(self.normal[None]), float(self.threshold), places, along)
+        normal = np.array(self.normal, dtype=np.float64)
+        n = loops.find_wrong(frozen(X), frozen(y), normal, float(self.threshold), places, along)
         return places[:n].copy(), along[:n].copy()
 
     def angle_to(self, other: Plane) -> float:

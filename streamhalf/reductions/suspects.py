@@ -218,6 +218,8 @@ class Suspects(Summed):
             return np.arange(len(rows))
         drawn = _drawn_rows(self.total_rows, self.share, self.seed)
         drawn = drawn[np.searchsorted(drawn, rows[0]) : np.searchsorted(drawn, rows[-1], side="right")]
+        if rows[-1] - rows[0] == len(rows) - 1:
+            return np.asarray(drawn - rows[0])
         places = np.searchsorted(rows, drawn)
         return np.asarray(places[rows[places] == drawn])
 
