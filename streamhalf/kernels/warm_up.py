@@ -11,6 +11,7 @@ import numpy as np
 from streamhalf.kernels.digest import digest_rows
 from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, margins, padded, transform_rows
+from streamhalf.kernels.monomial_sums import sum_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
 from streamhalf.kernels.uniforms import draw_rows
@@ -65,3 +66,4 @@ def _touch_all(dtype: str) -> None:
     FrameSet.of([frame], [1.0]).find(X, uniforms)
     frame.to_frame(X, along[0])
     digest_rows(X, y, rows)
+    sum_monomials(X, 4)
