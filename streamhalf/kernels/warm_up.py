@@ -57,7 +57,7 @@ def _touch_all(dtype: str) -> None:
     count_slabs_along(X, one, zero, width=1.0, half_count=1)
     slab = assign_slabs(along[0], zero)
     scan_thresholds(X, y, one, zero, zero)
-    sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2)
+    sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2, np.zeros((2, 3)))
     loops.sum_slab_products(X, frozen(slab[None]), np.zeros((1, 2, 1)))
     loops.sum_wedges(X, V, shift, 0.0, 1.0, np.empty((1, 1)), np.zeros(1), one.copy(), one.copy())
     loops.count_margin_bins(X, y, V, shift, 0, np.zeros((1, 2, 4), np.int64))
