@@ -7,13 +7,15 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from streamhalf._session import make_config
 from streamhalf.algorithms.stream import BLOCK_ROWS, Learning, Measured, StreamState
@@ -120,7 +122,7 @@ class StreamLearner:
         if self.n_waiting < BLOCK_ROWS or self._state is None:
             return
         block, start = Block.concatenate(self._waiting), 0
-        with np.errstate(all="ignore"):
+        with _alone():
             while start + BLOCK_ROWS <= block.n_rows:
                 self._state.take(block.cut(slice(start, start + BLOCK_ROWS)))
                 start += BLOCK_ROWS
@@ -137,7 +139,7 @@ class StreamLearner:
         """
         if self._state is None:
             raise UsageError("result: no rows yet; add some")
-        with np.errstate(all="ignore"):
+        with _alone():
             found = self._state.result(
                 name=self._name, waiting=self.n_waiting, search=certificate, columns=self._columns
             )
@@ -286,6 +288,13 @@ def learn_batches(batches: Iterable[Any], **parameters: Any) -> FitResult:
                 f"batch {number}: {type(batch).__name__} given; expected a pair (X, y), or a data frame with the labels"
             )
     return learner.result()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """As in a pass: no warnings of NumPy, and one thread in each BLAS, for the search for L has its own."""
+    with np.errstate(all="ignore"), threadpool_limits(limits=1):
+        yield
 
 
 def _coding_of(classes: tuple[Any, ...]) -> LabelCoding:

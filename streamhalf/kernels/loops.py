@@ -302,6 +302,39 @@ def count_margin_bins(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles,
 
 
 @compiled
+def find_wrong(X: Rows, y: NDArray[np.int8], V: Doubles, shift: float, places: Counts, along: Doubles) -> int:
+    """Fill in places and margins v·x - shift of rows whose label is not its sign, and return how many; V is padded."""
+    columns, sums, found = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), 0
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        _sum_products(columns, V, 0, sums)
+        for r in range(count):  # without a branch: there is room for one row more
+            margin = sums[0, r] - shift
+            places[found], along[found] = first + r, margin
+            found += int((margin >= 0) != (y[first + r] > 0))
+    return found
+
+
+@compiled
+def count_values(X: Rows, places: Counts, edges: Doubles, counts: Counts, low: Doubles, high: Doubles) -> None:
+    """Add rows at some places to `counts` (d, b + 1) by the number of `edges` (d, b) <= value, feature by feature.
+
+    `low` and `high` (d, b + 1) receive the smallest and largest values; what is not a number counts last.
+    """
+    for i in range(len(places)):
+        for j in range(X.shape[1]):
+            value, place = np.float64(X[places[i], j]), 0
+            for e in range(edges.shape[1]):
+                place += int(not value < edges[j, e])
+            counts[j, place] += 1
+            if value < low[j, place] or value != value:
+                low[j, place] = value
+            if value > high[j, place] or value != value:
+                high[j, place] = value
+
+
+@compiled
 def sum_slab_products(X: Rows, slabs: NDArray[np.int32], sums: Doubles) -> None:
     """Add the products of every row's features, in the precision of X, to those of its slabs: (c, n_slabs, p)."""
     products = np.empty(sums.shape[2])

@@ -37,6 +37,7 @@ from streamhalf.results import (
     NoticeCode,
     PromiseCode,
     Quality,
+    StreamRecord,
     Verdict,
 )
 
@@ -108,7 +109,7 @@ def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
     tiles: tuple[Tile, ...] = ()
     ladder = None
     if (quality := result.quality) is not None:
-        tiles, ladder = tuple(_tiles(result, quality)), _ladder(quality)
+        tiles, ladder = tuple(_tiles(result, quality)), _ladder(result, quality)
     advice = tuple(dict.fromkeys(filter(None, _advice(result))))[:MOST_ADVICE]
     return Face(title, subject, tiles, promise_line(result), ladder, _measured(result), advice)
 
@@ -152,12 +153,14 @@ def _class(result: FitResult | CertifyResult, certificate: CertificateRecord) ->
     return f"halfspace {Names.of(result).halfspaces(through, certificate)}"
 
 
-def _ladder(quality: Quality) -> Ladder:
+def _ladder(result: FitResult | CertifyResult, quality: Quality) -> Ladder:
     high = quality.error if quality.upper is None else quality.upper
     words = percent(quality.error) + ("" if quality.upper is None else f", at most {at_most(high)}")
     rungs = [("Error", words, quality.error, quality.error, high)]
     if quality.lower is not None and quality.lower > 0:
-        low, high = quality.lower, max(quality.lower, quality.error)
+        certificate = result.certificate
+        error = quality.error if certificate is None or stream_of(result) is None else certificate.error
+        low, high = quality.lower, max(quality.lower, error)
         rungs.append(("Best possible", f"between {at_least(low)} and {at_most(high)}", low, low, high))
     guess = quality.guess
     rungs.append(("Guessing", percent(guess), guess, guess, guess))
@@ -174,14 +177,20 @@ def _measured(result: FitResult | CertifyResult) -> str:
     unseen = f"{plural(error.n_rows, 'row')} that it did not learn from"
     rows = f"all {plural(quality.rows, 'row')}" if quality.rows > 1 else "the row"
     sure = f"confidence {confidence(quality.tau)}"
+    stream = stream_of(result)
     if quality.upper is None:
         bound = "No bound for fresh rows: the error drifts along the rows."
     elif error.segments:
         bound = f"Bound for fresh rows: from {error.segments} segments of rows, {sure}."
+    elif stream is not None:
+        bound = f"Bound for fresh rows: {sure} at all looks together, if rows come independently."
     elif not isinstance(result, FitResult):
         bound = f"Bound for fresh rows: {sure}, if it never saw these rows."
     else:
         bound = f"Bound for fresh rows: from {'these' if apart else unseen}, {sure}."
+    if stream is not None:
+        best = "" if stream.certificate is None else f"Best possible: for {rows_of(stream.certificate)} alone. "
+        return f"Error and guessing: counted on {rows_of(stream.errors)} of the stream. {best}{bound}"
     if certificate is None:
         return f"Error and guessing: counted on {unseen}. {bound}"
     if certificate.share < 1:
@@ -191,6 +200,16 @@ def _measured(result: FitResult | CertifyResult) -> str:
     if apart:
         return f"Best possible and guessing: counted on {rows}. Error: counted on {unseen}. {bound}"
     return f"Error, best possible and guessing: counted on {rows}. {bound}"
+
+
+def stream_of(result: FitResult | CertifyResult) -> StreamRecord | None:
+    """Return which rows of a stream the numbers speak of; None for stored rows."""
+    return result.stream if isinstance(result, FitResult) else None
+
+
+def rows_of(stretch: tuple[int, int]) -> str:
+    """Return the rows of a stretch, counted from 1."""
+    return f"rows {stretch[0] + 1:,} to {stretch[1]:,}"
 
 
 # the promise
@@ -205,9 +224,11 @@ def proved(result: FitResult | CertifyResult) -> str:
         return ""
     sure = f" (confidence {confidence(1 - promise.confidence)})" if promise.confidence < 1 else ""
     times = factor(promise.factor)
+    stream = stream_of(result)
+    where = "these rows" if stream is None or stream.certificate is None else rows_of(stream.certificate)
     return (
         "to be" if times == "1" else f"within a factor {times} of"
-    ) + f" the best {_class(result, certificate)} on these rows{sure}"
+    ) + f" the best {_class(result, certificate)} on {where}{sure}"
 
 
 def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
@@ -220,15 +241,19 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
         tone = "good" if verdict is Verdict.ACCEPTED else "open"
         return PromiseLine(tone, f"{sentence(str(verdict or 'no promise'))[:-1]}:", "no labels.")
     also = f" Proved: {said}." if (said := proved(result)) else ""
+    stream = stream_of(result)
+    like = "" if stream is None else f" on rows like {rows_of(stream.tests)}, whose features were tested"
     match found.code:
         case PromiseCode.HOLDS:
             times, eps = constant(found.constant), at_most(found.eps)
             words = (
-                f"even if an adversary chose the wrong labels, the error is at most {times} × the best possible + {eps}"
+                "even if an adversary chose the wrong labels, "
+                f"the error is at most {times} × the best possible + {eps}{like}"
             )
             return PromiseLine("good", title, f"{words} ({times}: an empirical worst case).{also}")
         case PromiseCode.FACTOR if verdict is Verdict.ACCEPTED:
-            return PromiseLine("good", title, f"the features pass every test; proved {said}.")
+            tested = "" if stream is None else f" of {rows_of(stream.tests)}"
+            return PromiseLine("good", title, f"the features{tested} pass every test; proved {said}.")
         case PromiseCode.FACTOR:
             return PromiseLine(
                 "good",
@@ -349,7 +374,7 @@ def remedy(result: FitResult) -> str:
 def suspects_sentence(result: FitResult | CertifyResult) -> str:
     """Return how to list label issues: of the misclassified rows, those that `audit` picks."""
     certificate = result.certificate
-    if certificate is None or not certificate.n_errors or result.halfspace is None:
+    if certificate is None or not certificate.n_errors or result.halfspace is None or stream_of(result) is not None:
         return ""
     rows = (
         f"the {plural(certificate.n_errors, 'misclassified row')}"
