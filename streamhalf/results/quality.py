@@ -19,8 +19,8 @@ _SURE = 1e-4
 """Probabilities nearer to 0 or 1 than this count as much when rows are ranked."""
 
 _STRICTNESS = 0.9
-"""Part of a class's mean probability from which a row is an issue: on ten tables, more flipped labels are found
-than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
+"""Part of a class's mean probability from which a row is an issue. Chosen on ten tables: there, more flipped labels
+are found than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
 
 _MOST_STEPS = 100
 
@@ -102,13 +102,15 @@ class CalibrationRecord(Record, frozen=True):
         found = self.at(margins)
         return np.where(positive, found, 1 - found)
 
-    def suspicions(self, margins: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return what rows are ranked by, the surest issue first.
+    def suspicions(
+        self, margins: NDArray[np.float64], positive: NDArray[np.bool_], scores: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return what rows with these label scores are ranked by, the surest issue first.
 
         The mean of two log-odds against the given label: calibrated ones, which know that classes
         differ, and those of a logistic curve, which go on where the calibrated ones are flat.
         """
-        scores = np.clip(self.label_scores(margins, positive), _SURE, 1 - _SURE)
+        scores = np.clip(scores, _SURE, 1 - _SURE)
         along = self.slope * np.where(positive, margins, -margins)
         return -0.5 * (np.log(scores / (1 - scores)) + along)
 
