@@ -833,7 +833,7 @@ def _write_all(
         items=items,
         rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
-        combine=lambda _, left, right: left + right,
+        combine=lambda _, parts: sum(parts),
         at_once=fewer[0]["at_once"] if fewer else None,
     )
     with mirrored(engine, observer, started) as (watched, _):

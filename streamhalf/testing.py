@@ -21,7 +21,7 @@ from streamhalf.data.transforms import RowTransform
 from streamhalf.engine import checkpoint
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.base import Reduction, combine_all
 from streamhalf.results import Outcome, Stage, TestResult, TransformRecord, from_json, to_json
 from streamhalf.testers.base import Context, Tester
 
@@ -168,11 +168,14 @@ def empty_is_neutral(reduction: Any, block: Block, pieces: list[slice]) -> None:
 
 
 def combine_is_associative(reduction: Any, block: Block, pieces: list[slice]) -> None:
-    """From left to right or from right to left, up to rounding."""
+    """From left to right or from right to left, up to rounding; all at once, the same bits."""
     left, right = fold(reduction, block, pieces), reduction.empty(block.dim)
     for piece in reversed(cut(block, pieces)):
         right = reduction.combine(reduction.map(piece), right)
     assert_close(left, right, scale=scale_of(left))
+    parts = [reduction.map(piece) for piece in cut(block, pieces)]
+    if len(parts) > 1:
+        assert_identical(combine_all(reduction, parts), functools.reduce(reduction.combine, parts))
 
 
 def any_chunking_equals_one_chunk(reduction: Any, block: Block, pieces: list[slice]) -> None:
@@ -189,6 +192,8 @@ def nothing_is_mutated(reduction: Any, block: Block, pieces: list[slice]) -> Non
     for left, right in itertools.pairwise(parts):
         reduction.combine(left, right)
         reduction.finalize(right)
+    if len(parts) > 1:
+        combine_all(reduction, parts)
     assert_identical(parts, kept)
     assert_identical(block, before)
 

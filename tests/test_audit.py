@@ -56,13 +56,13 @@ def flipped_rows(store: Path) -> np.ndarray:
 
 
 def test_audit__finds_flipped_labels_of_chosen_noise(fitted: tuple[Path, FitResult]) -> None:
-    """A fixed seed; seeds 1 to 3 gave precision 0.926 to 0.928 and recall 0.970 to 0.974."""
+    """Fixed seeds; seeds 1 and 2 of the rows gave precision 0.999 and 0.998, recall 0.993 and 0.995."""
     store, result = fitted
     found, flipped = streamhalf.audit(store, model=result), flipped_rows(store)
     table = found.to_frame()
     hits = flipped[table["row"].to_numpy()]
-    assert hits.mean() >= 0.98
-    assert hits.sum() >= 0.95 * flipped.sum()
+    assert hits.mean() >= 0.99
+    assert hits.sum() >= 0.99 * flipped.sum()
     assert hits[: len(hits) // 2].mean() >= 0.99
     agreed = table["agreed"].to_numpy()
     assert agreed.sum() > 0.25 * len(table)

@@ -9,7 +9,7 @@ import pytest
 
 from streamhalf.algorithms import localization, plan, promises, refine
 from streamhalf.algorithms.plan import FIRST_DELTA, PAPER_FIRST_DELTA
-from streamhalf.certificate import certification, conflict_sets, lower_bound
+from streamhalf.certificate import certification, conflict_sets, search
 from streamhalf.certificate.certification import certificate_degree
 from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE
@@ -69,7 +69,7 @@ SAID = [
     (ALGORITHM, f"Scales below {fraction(FINEST_SCALE)} were not looked at"),
     (ALGORITHM, f"Moments have degree 6 up to {MOST_SIX} features, else 4"),
     (ALGORITHM, f"the larger of {ENOUGH[4]} d²/error (degree 6: {ENOUGH[6]} d²/error)"),
-    (ALGORITHM, f"1.2e10 and {lower_bound.MATRICES} times the cube"),
+    (ALGORITHM, f"1.2e10 and {search.MATRICES} times the cube"),
     (ALGORITHM, f"two seconds for {conflict_sets._MOST_ROWS:,})"),
     (ALGORITHM, f"({conflict_sets._MOST_REPEATED:,} where most rows repeat or few are wrong)"),
     (ALGORITHM, f"Up to {conflict_sets._MOST_ROWS:,} rows sets are counted first"),

@@ -49,7 +49,7 @@ def audited(found: Any) -> tuple[list[Any], Any]:
     rows = found.suspects.rows.tolist()
     assert rows
     one = found.result
-    return rows, (one.n_wrong, one.n_agreed, one.n_issues, one.segments, one.features)
+    return rows, (one.n_wrong, one.n_agreed, one.n_issues, one.segments, one.gatherings)
 
 
 CALLS: dict[str, Callable[[Any, Where], Any]] = {

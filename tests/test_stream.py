@@ -15,9 +15,11 @@ import pytest
 from numpy.typing import NDArray
 
 import streamhalf
+from scripts.programs.streams import ORDERS, false_statements
 from streamhalf import DataError, FitResult, StreamhalfError, StreamLearner, UsageError, Verdict
 from streamhalf.algorithms.stream import BLOCK_ROWS
 from streamhalf.estimator import HalfspaceTesterLearner
+from streamhalf.report.voices import face_of
 from streamhalf.results import NoticeCode
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int8]]
@@ -102,7 +104,22 @@ def test_stream__certificate_bounds_all_halfspaces() -> None:
     assert found.quality is not None
     assert found.error is not None
     assert found.quality.error == found.error.empirical
-    assert found.certificate.share < 1
+    assert found.stream is not None
+    assert found.stream.certificate is not None
+    assert found.data.rows == found.stream.errors[1] == 14 * BLOCK_ROWS
+    start, stop = found.stream.certificate
+    assert found.stream.errors[0] <= start < stop <= found.stream.errors[1]
+    measured = face_of(found).measured
+    assert f"Best possible: for rows {start + 1:,} to {stop:,} alone." in measured
+    assert "if rows come independently" in measured
+    with pytest.raises(DataError, match="rows were not kept"):
+        streamhalf.verify(found, draw(14 * BLOCK_ROWS))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_stream__in_any_order__says_nothing_false(order: str) -> None:
+    """Error, L and guessing are those of the rows that the result names."""
+    assert false_statements(order, 0, n_looks=20) == set()
 
 
 def test_stream__before_a_path_is_learned__says_what_it_takes() -> None:

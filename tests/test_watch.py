@@ -76,7 +76,7 @@ def test_watch__steady_rows__are_steady_when_they_are_many_enough(result: FitRes
         ({"noise": 0.08}, {"errors"}),
         ({"turn": math.radians(6)}, {"errors"}),
     ],
-    ids=str,
+    ids=["shift", "scale", "noise", "turn"],
 )
 def test_watch__names_what_changed(result: FitResult, change: dict[str, float], kinds: set[str]) -> None:
     """Each change is beyond its tolerance by 8 standard errors or more; nothing else moved (tau = 1%)."""

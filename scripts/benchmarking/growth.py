@@ -182,7 +182,7 @@ def _leaf(context: Any, item: Any) -> Counted:
     return Counted(1, 0)
 
 
-def _combine(context: Any, left: Any, right: Any) -> int:
+def _combine(context: Any, parts: Any) -> int:
     return 0
 
 

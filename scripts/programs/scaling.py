@@ -10,10 +10,13 @@ usage: scripts/scaling [--rows 1e9 1e11] [--workers 16 200 1000] [--partial-mib 
 from __future__ import annotations
 
 import argparse
+import functools
 import heapq
 import itertools
+import operator
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -192,8 +195,8 @@ def check(partial_mib: float) -> None:
         time.sleep(seconds)
         return Counted(1, np.zeros(partial // 8))
 
-    def combine(context: None, left: Any, right: Any) -> Any:
-        return left + right
+    def combine(context: None, parts: Sequence[Any]) -> Any:
+        return functools.reduce(operator.add, parts)
 
     fan = fan_in(8, partial)
     items = tuple(range(n_tasks))

@@ -35,6 +35,7 @@ from streamhalf.results import (
     Stage,
     Stop,
     StopReason,
+    StreamRecord,
     TransformTrial,
     Verdict,
     Versions,
@@ -98,6 +99,7 @@ def assemble(
     reference: WatchReference | None = None,
     notices: tuple[Notice, ...],
     error: ErrorRecord | None = None,
+    stream: StreamRecord | None = None,
 ) -> FitResult:
     """Verdict, halfspace, error (on held-out rows, unless it is given) and candidates from the final state."""
     plan = state.plan
@@ -113,8 +115,10 @@ def assemble(
         certified=ratio is not None and ratio <= config.max_ratio,
     )
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
-    quality = None if error is None else make_quality(source.n_rows, error, certificate)
-    said = [*_label_notices(error, quality), *claim_notices(error, certificate), *_row_notices(state, error)]
+    streamed = stream is not None
+    quality = None if error is None else make_quality(source.n_rows, error, certificate, streamed=streamed)
+    claims = claim_notices(error, certificate, streamed=streamed)
+    said = [*_label_notices(error, quality), *claims, *_row_notices(state, error)]
     said += source.notices
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
@@ -171,6 +175,7 @@ def assemble(
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
         run=run.provenance,
+        stream=stream,
     )
     return seal(found)
 

@@ -65,6 +65,7 @@ from streamhalf.results import (
     Sampling,
     Stop,
     StopReason,
+    StreamRecord,
     Transform,
     TransformRecord,
     TransformTrial,
@@ -95,6 +96,12 @@ _FIRST_SEGMENTED = 1 << 20
 """Rows that the first error segments are cut for; twice as many whenever these are full."""
 
 _BEYOND_CHANCE = 2.6
+
+
+def _added(statistic: Reduction[Any, Any], partial: Any, block: Block) -> Any:
+    """The partial with one block more."""
+    found = statistic.map(block)
+    return found if partial is None else statistic.combine(partial, found)
 
 
 def seed_of(seed: int, number: int) -> int:
@@ -145,7 +152,6 @@ class Learning:
     state: LocalizationState | None = None
     partial: Any = None
     taken: int = 0
-    labels: tuple[int, int] = (0, 0)
 
     def algorithm(self, config: RunConfig) -> Localization:
         """Algorithm 3 for this path."""
@@ -160,13 +166,14 @@ class Learning:
 class Measured:
     """A path, and what the rows after its last step say of it.
 
-    `errors` are those of all candidates on all rows, `finals` partials of the tests on the first
-    `n_tested` rows, `closing` those of the certificate pass on `n_closing` rows after the choice of
-    the candidate, `judged` the state after the last look of the tests, of which there were `looks`, and
-    `found` the last certificate with its rows.
+    `errors` are those of all candidates on all rows, from `first_row` of the stream on, `finals` partials of the tests
+    on the first `n_tested` rows, `closing` those of the certificate pass on `n_closing` rows from `closing_row` on,
+    where the candidate was chosen; `judged` is the state after the last of `looks` looks at the tests, and `found` the
+    last certificate with its rows.
     """
 
     number: int
+    first_row: int
     path: Path
     seed: int
     tau: float
@@ -178,6 +185,7 @@ class Measured:
     n_tested: int = 0
     closing: Any = None
     n_closing: int = 0
+    closing_row: int = 0
     judged: LocalizationState | None = None
     looks: int = 0
     found: tuple[int, CertificateRecord | None] | None = None
@@ -210,20 +218,16 @@ class Measured:
             self.errors = in_segments(self.errors, self.n_segmented, doubled, like)
             self.n_segmented = doubled
         counts = self.counts()
-        found = counts.map(local)
-        self.errors = found if self.errors is None else counts.combine(self.errors, found)
+        self.errors = _added(counts, self.errors, local)
         if self.n_tested < self.for_tests:
-            needs = Bundle(self.batches())
-            tested = needs.map(local)
-            self.finals = tested if self.finals is None else needs.combine(self.finals, tested)
+            self.finals = _added(self.tests(), self.finals, local)
             self.n_tested += block.n_rows
         if self.n_closing or self.n_tested >= self.for_tests // _LOOKS:
             if not self.n_closing:
                 self.choose(certificate)
+                self.closing_row = self.first_row + self.n_rows
             if self.n_closing < self.for_tests:
-                needs = self.measurement().closing()
-                closed = needs.map(local)
-                self.closing = closed if self.closing is None else needs.combine(self.closing, closed)
+                self.closing = _added(self.closing_needs(), self.closing, local)
                 self.n_closing += block.n_rows
         self.n_rows += block.n_rows
         self._judge()
@@ -232,10 +236,14 @@ class Measured:
         """Errors of all candidates, in segments of so many rows."""
         return PlaneErrors(self.path.state.planes, total or self.n_segmented)
 
-    def batches(self) -> tuple[Reduction[Any, Any], ...]:
+    def tests(self) -> Bundle:
         """Statistics of the tests; errors are counted apart."""
         measurement = self.measurement()
-        return measurement.final().batches(replace(measurement.start, errors=self.errors))
+        return Bundle(measurement.final().batches(replace(measurement.start, errors=self.errors)))
+
+    def closing_needs(self) -> Bundle:
+        """Statistics of the certificate pass."""
+        return self.measurement().closing()
 
     def choose(self, certificate: Any) -> None:
         """Fix the candidate that is the answer, and what the certificate is made of."""
@@ -297,9 +305,7 @@ class StreamState:
             if one is not None:
                 one.take(block, partial(self._certificate, one.seed))
         if self.rival is not None and self.current is not None and self.current.n_closing and self.rival.n_closing:
-            counts = self.pair()
-            found = counts.map(block)
-            self.common = found if self.common is None else counts.combine(self.common, found)
+            self.common = _added(self.pair(), self.common, block)
         self.n_rows += block.n_rows
         self.n_positive += int(np.count_nonzero(block.y > 0))
         if ready is not None:
@@ -398,8 +404,7 @@ class StreamState:
         step = algorithm.next_step(path.state)
         assert step is not None
         needs = step.statistic(algorithm.row_transform)
-        found = needs.map(block)
-        path.partial = found if path.partial is None else needs.combine(path.partial, found)
+        path.partial = _added(needs, path.partial, block)
         path.taken += block.n_rows
         if path.taken >= step.n_rows:
             path.state = step.conclude(needs.finalize(path.partial))
@@ -422,7 +427,7 @@ class StreamState:
             first_rows=state.plan.final_rows,
             held_out=1.0,
         )
-        return Measured(path.number, kept, config.seed, config.tau, path.kinds)
+        return Measured(path.number, self.learned_at, kept, config.seed, config.tau, path.kinds)
 
     def _certificate(self, seed: int, path: Path, error: float) -> CertificatePlan | None:
         """The certificate about the chosen candidate, of all rows that are tested from now on."""
@@ -482,7 +487,13 @@ class StreamState:
             if search and one.found is not None:
                 certificate = one.found[1]
             if certificate is not None:
-                certificate = _at_all_times(certificate, BOUND_TAU * one.tau, self.n_rows)
+                certificate = _at_all_times(certificate, BOUND_TAU * one.tau)
+        first, closing = one.first_row, (one.closing_row, one.closing_row + one.n_closing)
+        stream = StreamRecord(
+            errors=(first, first + one.n_rows),
+            tests=(first, first + one.n_tested),
+            certificate=None if certificate is None else closing,
+        )
         found = assemble(
             seen,
             seen,
@@ -496,6 +507,7 @@ class StreamState:
             reference=reference,
             notices=one.path.notices,
             error=error,
+            stream=stream,
         )
         return self._secret(found)
 
@@ -579,7 +591,7 @@ class _Seen:
     provenance: RunRecord | None = None
 
 
-def _at_all_times(record: CertificateRecord, tau: float, total: int) -> CertificateRecord:
+def _at_all_times(record: CertificateRecord, tau: float) -> CertificateRecord:
     """The certificate with bounds for the source that hold at all numbers of rows at once.
 
     The best halfspace is fixed, and errs on as many of the rows as every halfspace does.
@@ -591,5 +603,4 @@ def _at_all_times(record: CertificateRecord, tau: float, total: int) -> Certific
         lower = float(anytime.lower(wrong, record.n_rows, each))
         return results.replace(opt, lower=min(opt.lower_empirical, lower), tau=each)
 
-    share = min(1.0, record.n_rows / max(1, total))
-    return results.replace(record, opt=held(record.opt), bounds=tuple(map(held, record.bounds)), share=share)
+    return results.replace(record, opt=held(record.opt), bounds=tuple(map(held, record.bounds)))

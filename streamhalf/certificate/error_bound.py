@@ -63,14 +63,19 @@ def cluster_notice(
     return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=level.ratio)
 
 
-def claim_notices(error: ErrorRecord | None, certificate: CertificateRecord | None) -> tuple[Notice, ...]:
-    """Notices of repeated rows, and of an error on all rows above the bound from some of them."""
+def claim_notices(
+    error: ErrorRecord | None, certificate: CertificateRecord | None, *, streamed: bool = False
+) -> tuple[Notice, ...]:
+    """Notices of repeated rows, and of an error on all rows above the bound from some of them.
+
+    The certificate of a stream is of a part of the rows of its error.
+    """
     if certificate is None:
         return ()
     least, disagree = certificate.error, None
     if certificate.share < 1:
         least = binomial_lower(certificate.n_errors, certificate.n_rows, _BY_CHANCE)
-    if error is not None and least > error.upper:
+    if error is not None and least > error.upper and not streamed:
         disagree = Notice.of(
             NoticeCode.ERRORS_DISAGREE, held_out=error.empirical, upper=error.upper, all_rows=certificate.error
         )

@@ -65,6 +65,10 @@ class Verification:
     def run(self, run: Run, source: Source) -> VerifyResult:
         """Check what needs no data, then read them once."""
         document, claimed = self.document, self.document.certificate
+        if isinstance(document, FitResult) and document.stream is not None:
+            raise DataError(
+                "stream: its rows were not kept, so the document cannot be verified; fit rows that are stored"
+            )
         data, again = document.data, document_digest(document)
         claims = [
             Claim(AS_WRITTEN, document.digest, again, document.digest == again),

@@ -6,7 +6,7 @@ partials in the same order, so equal items give equal bits. The serial engine is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -48,7 +48,7 @@ OnProgress: TypeAlias = Callable[[int], None]
 class Job:
     """Work for an engine: one task for each item, combined in a tree of `split_every` partials.
 
-    leaf(context, item) gives a partial, combine(context, left, right) that of both. Items that are
+    leaf(context, item) gives a partial, combine(context, partials) that of neighbours, in their order. Items that are
     tuples may hold Dask Delayed objects and `SharedRows`; `rows` are those of each item. Memory has
     room for `at_once` tasks in one process (None: one on every thread). `detail` is shown beside
     the name.
@@ -59,19 +59,18 @@ class Job:
     items: tuple[Any, ...]
     rows: tuple[int, ...]
     leaf: Callable[[Any, Any], Counted]
-    combine: Callable[[Any, Any, Any], Any]
+    combine: Callable[[Any, Sequence[Any]], Any]
     split_every: int = 8
     detail: str = ""
     at_once: int | None = None
 
 
-def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Counted]) -> Counted:
-    """Combine neighbouring partials, left to right."""
-    total = parts[0]
-    for part in parts[1:]:
-        partial = combine(context, total.partial, part.partial)
-        total = Counted(total.n_rows + part.n_rows, partial, total.moved + part.moved)
-    return total
+def merge(context: Any, combine: Callable[[Any, Sequence[Any]], Any], parts: list[Counted]) -> Counted:
+    """Combine neighbouring partials, all at once."""
+    if len(parts) == 1:
+        return parts[0]
+    partial = combine(context, [part.partial for part in parts])
+    return Counted(sum(part.n_rows for part in parts), partial, sum((part.moved for part in parts), NOTHING))
 
 
 class Engine(Protocol):

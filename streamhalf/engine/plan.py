@@ -22,7 +22,7 @@ from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.events import Observer, PassEnded
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.base import Reduction, combine_all
 from streamhalf.reductions.row_view import measure
 from streamhalf.results import PassRecord
 
@@ -92,7 +92,9 @@ class PassPlan:
             few = min(self.source.blocks[0].n_rows, max(1, LEAST_NBYTES // row_nbytes))
             least = min(_MANY_TASKS, max(_FEW_TASKS, math.ceil(n_rows / few)))
             wanted = min(_TASK_NBYTES * n_blocks // (n_rows * row_nbytes), n_blocks // least)
-            run = max(1, wanted, math.ceil(n_blocks / MAX_TASKS))
+            # a partial that takes as long to combine as a block to read is made of more rows
+            large = math.ceil(self.reduction.partial_nbytes(self.source.dim) * n_blocks / (n_rows * row_nbytes))
+            run = max(1, wanted, min(large, n_blocks // _FEW_TASKS), math.ceil(n_blocks / MAX_TASKS))
         parts = np.split(pieces.bounds, firsts[run::run])
         return tuple(RowRanges(part).joined() for part in parts)
 
@@ -230,10 +232,10 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
         return total if context.remote is None else replace(total, moved=context.remote.moved())
 
 
-def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
-    """Combine two partials of the pass's reduction."""
+def combine_partials(context: PassContext, parts: Sequence[Any]) -> Any:
+    """Combine neighbouring partials of the pass's reduction."""
     with np.errstate(all="ignore"):
-        return context.reduction.combine(left, right)
+        return combine_all(context.reduction, parts)
 
 
 def fan_in(split_every: int, partial_nbytes: int) -> int:

@@ -12,6 +12,7 @@ code when the file of a function changes, whatever that function calls.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +34,9 @@ _intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending
 
 ROWS = 128
 """Rows that are turned into columns at once: up to 32 features stay in the first cache."""
+
+TILE = 256
+"""Rows whose products are summed at once in their own precision."""
 
 _STRIDE = ROWS + 8
 """Numbers from one column to the next; at a power of two columns would displace each other."""
@@ -298,6 +302,39 @@ def count_margin_bins(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles,
 
 
 @compiled
+def find_wrong(X: Rows, y: NDArray[np.int8], V: Doubles, shift: float, places: Counts, along: Doubles) -> int:
+    """Fill in places and margins v·x - shift of rows whose label is not its sign, and return how many; V is padded."""
+    columns, sums, found = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), 0
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        _sum_products(columns, V, 0, sums)
+        for r in range(count):  # without a branch: there is room for one row more
+            margin = sums[0, r] - shift
+            places[found], along[found] = first + r, margin
+            found += int((margin >= 0) != (y[first + r] > 0))
+    return found
+
+
+@compiled
+def count_values(X: Rows, places: Counts, edges: Doubles, counts: Counts, low: Doubles, high: Doubles) -> None:
+    """Add rows at some places to `counts` (d, b + 1) by the number of `edges` (d, b) <= value, feature by feature.
+
+    `low` and `high` (d, b + 1) receive the smallest and largest values; what is not a number counts last.
+    """
+    for i in range(len(places)):
+        for j in range(X.shape[1]):
+            value, place = np.float64(X[places[i], j]), 0
+            for e in range(edges.shape[1]):
+                place += int(not value < edges[j, e])
+            counts[j, place] += 1
+            if value < low[j, place] or value != value:
+                low[j, place] = value
+            if value > high[j, place] or value != value:
+                high[j, place] = value
+
+
+@compiled
 def sum_slab_products(X: Rows, slabs: NDArray[np.int32], sums: Doubles) -> None:
     """Add the products of every row's features, in the precision of X, to those of its slabs: (c, n_slabs, p)."""
     products = np.empty(sums.shape[2])
@@ -398,6 +435,58 @@ def sum_slab_monomials(
                         into[target + t] += p + q + s + u
                     target += width
                 source = begin
+
+
+@functools.partial(compiled, any_order=True)
+def sum_quartics(X: Rows, sums: Doubles) -> None:
+    """Add every x_i x_j x_k x_l, i <= j <= k <= l and x_0 = 1, to `sums`: rising j, then i, falling k, then rising l.
+
+    Pairs (i, j) meet pairs (k, l); products stay in the precision of X within a tile of rows.
+    """
+    last = X.shape[1] + 1
+    one, low = np.zeros((last, TILE), X.dtype), np.empty((last * (last + 1) // 2, TILE), X.dtype)
+    high, none = np.empty_like(low), X.dtype.type(0)
+    for first in range(0, len(X), TILE):
+        count = min(TILE, len(X) - first)
+        one[:, count:] = none
+        for r in range(count):
+            one[0, r] = X.dtype.type(1)
+            for j in range(1, last):
+                one[j, r] = X[first + r, j - 1]
+        pair = 0
+        for j in range(last):
+            for i in range(j + 1):
+                a, b, c, d = one[i], one[j], one[last - 1 - j], one[last - 1 - j + i]
+                into, other = low[pair], high[pair]
+                for r in range(TILE):
+                    into[r] = a[r] * b[r]
+                    other[r] = c[r] * d[r]
+                pair += 1
+        pair = place = 0
+        for j in range(last):
+            partners = (last - j) * (last - j + 1) // 2
+            for _ in range(j + 1):
+                own, met = low[pair], 0
+                while met + 4 <= partners:
+                    a, b, c, d = high[met], high[met + 1], high[met + 2], high[met + 3]
+                    p = q = s = t = none
+                    for r in range(TILE):
+                        p += own[r] * a[r]
+                        q += own[r] * b[r]
+                        s += own[r] * c[r]
+                        t += own[r] * d[r]
+                    sums[place] += p
+                    sums[place + 1] += q
+                    sums[place + 2] += s
+                    sums[place + 3] += t
+                    place, met = place + 4, met + 4
+                for k in range(met, partners):
+                    a, p = high[k], none
+                    for r in range(TILE):
+                        p += own[r] * a[r]
+                    sums[place] += p
+                    place += 1
+                pair += 1
 
 
 @compiled

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import margins
+from streamhalf.kernels.margins import frozen, margins, padded
 
 _SHORT = 1e-140
 
@@ -79,9 +79,11 @@ class Plane:
         self, X: NDArray[np.floating[Any]], y: NDArray[np.int8]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Which rows the halfspace gets wrong, and their margins."""
-        margins = self.margins(X)
-        wrong = np.flatnonzero(are_wrong(margins, y))
-        return wrong, margins[wrong]
+        from streamhalf.kernels import loops
+
+        places, along = np.empty(len(X) + 1, dtype=np.int64), np.empty(len(X) + 1)
+        n = loops.find_wrong(frozen(X), frozen(y), padded(self.normal[None]), float(self.threshold), places, along)
+        return places[:n].copy(), along[:n].copy()
 
     def angle_to(self, other: Plane) -> float:
         """Angle between the normals, accurate also where it is small."""

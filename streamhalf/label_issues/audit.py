@@ -55,6 +55,7 @@ from streamhalf.results import (
     Segment,
     Suspect,
     TransformRecord,
+    Verdict,
     Versions,
 )
 from streamhalf.testers.wedge import WedgeTester
@@ -291,7 +292,8 @@ class Audit:
             if self.probabilities is not None and curves[-1] is not None:
                 other = OtherModel(self.probabilities, curves[-1])
         sample = self._sample()
-        second = None if own is None else look_again(sample, plane, own)
+        trusted = self.fitted is not None and self.fitted.verdict is Verdict.ACCEPTED and self._is_of_these_rows
+        second = None if own is None or trusted else look_again(sample, plane, own)
         return Suspects(
             self._turns(sample),
             own,
@@ -304,6 +306,11 @@ class Audit:
             min(1.0, _COMPARED_ROWS / self.source.n_rows),
             draw_seed(),
         )
+
+    @property
+    def _is_of_these_rows(self) -> bool:
+        """Whether the fit was of the rows of this audit."""
+        return self.fitted is not None and self.fitted.data.fingerprint == self.source.fingerprint
 
     def _gatherings(self, found: SuspectsPartial, first: SuspectTable) -> tuple[Gathering, ...]:
         """Return where issues gather: all of them by feature, listed ones by columns of the user."""

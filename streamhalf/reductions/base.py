@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -59,6 +60,15 @@ class Reduction(Protocol[P, R_co]):
 def reads_labels(reduction: Reduction[Any, Any]) -> bool:
     """Return True if a reduction needs labels; the default of one that does not say."""
     return getattr(reduction, "reads_labels", True)
+
+
+def combine_all(reduction: Reduction[P, Any], parts: Sequence[P]) -> P:
+    """Return the partial of two neighbours or more, the same bits as one after the other; mutates none.
+
+    A reduction whose partials are large may have a `combine_all` of its own, which copies them once.
+    """
+    at_once: Callable[[Sequence[P]], P] | None = getattr(reduction, "combine_all", None)
+    return functools.reduce(reduction.combine, parts) if at_once is None else at_once(parts)
 
 
 class Summed:

@@ -21,7 +21,7 @@ from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.radii import turns_at
 from streamhalf.kernels.uniforms import draw_rows
-from streamhalf.reductions.base import Reduction, reads_labels
+from streamhalf.reductions.base import Reduction, combine_all, reads_labels
 
 PIECE_NBYTES = 4 << 20
 """Features, in float64, of the rows of one piece: what is made of them stays in cache."""
@@ -183,11 +183,14 @@ class Viewed:
 
     def combine(self, left: Any, right: Any) -> Any:
         """Combine inside, and add counts."""
+        return self.combine_all((left, right))
+
+    def combine_all(self, parts: Sequence[Any]) -> Any:
+        """Combine inside, and add counts."""
         if not self.counts:
-            return self.inner.combine(left, right)
-        return Accepted(
-            left.n_seen + right.n_seen, left.n_accepted + right.n_accepted, self.inner.combine(left.inner, right.inner)
-        )
+            return combine_all(self.inner, parts)
+        inner = combine_all(self.inner, [part.inner for part in parts])
+        return Accepted(sum(part.n_seen for part in parts), sum(part.n_accepted for part in parts), inner)
 
     def finalize(self, partial: Any) -> Any:
         """Finalize inside."""
@@ -226,7 +229,12 @@ class Bundle:
 
     def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         """Combine member by member."""
-        return tuple(member.combine(a, b) for member, a, b in zip(self.members, left, right, strict=True))
+        return self.combine_all((left, right))
+
+    def combine_all(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Combine member by member."""
+        pairs = zip(self.members, zip(*parts, strict=True), strict=True)
+        return tuple(combine_all(member, same) for member, same in pairs)
 
     def finalize(self, partial: tuple[Any, ...]) -> tuple[Any, ...]:
         """Finalize member by member."""
@@ -286,9 +294,14 @@ class _Leaf:
     def reduce(self) -> None:
         """Reduce the rows that wait."""
         if self.waiting:
-            found = self.statistic.map(Block.concatenate(self.waiting))
+            rows = Block.concatenate(self.waiting)
             self.waiting, self.nbytes = [], 0
-            self.partial = found if self.partial is None else self.statistic.combine(self.partial, found)
+            if self.partial is None:
+                self.partial = self.statistic.map(rows)
+            elif (add_to := getattr(self.statistic, "add_to", None)) is not None:
+                self.partial = add_to(self.partial, rows)
+            else:
+                self.partial = self.statistic.combine(self.partial, self.statistic.map(rows))
 
     def let_go(self, block: Block) -> None:
         """Reduce rows that lie in the memory of a block, so that the next one can use it."""

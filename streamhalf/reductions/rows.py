@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,14 +126,17 @@ class RowSample:
 
     def combine(self, left: RowSamplePartial, right: RowSamplePartial) -> RowSamplePartial:
         """The smallest numbers of both."""
-        one, other = (slice(0, min(part.n_rows, self.size)) for part in (left, right))
-        return self._hold(
-            left.n_rows + right.n_rows,
-            np.concatenate([left.uniforms[one], right.uniforms[other]]),
-            np.concatenate([left.X[one], right.X[other]]),
-            np.concatenate([left.y[one], right.y[other]]),
-            np.concatenate([left.rows[one], right.rows[other]]),
-        )
+        return self.combine_all((left, right))
+
+    def combine_all(self, parts: Sequence[RowSamplePartial]) -> RowSamplePartial:
+        """The smallest numbers of all."""
+        taken = [min(part.n_rows, self.size) for part in parts]
+
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(part, name)[:n] for part, n in zip(parts, taken, strict=True)])
+
+        n_rows = sum(part.n_rows for part in parts)
+        return self._hold(n_rows, joined("uniforms"), joined("X"), joined("y"), joined("rows"))
 
     def _hold(
         self,

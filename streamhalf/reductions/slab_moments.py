@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -265,6 +266,10 @@ class SlabMoments:
 
     def map(self, block: Block) -> SlabMomentsPartial:
         """Return the partial of one block."""
+        return self.add_to(self.empty(block.dim), block)
+
+    def add_to(self, partial: SlabMomentsPartial, block: Block) -> SlabMomentsPartial:
+        """Add a block to a partial that nobody else holds: its sums, which are large, stay where they are."""
         v = self.plane.normal
         along = margins(block.X, v)
         margin = along - self.plane.threshold
@@ -280,22 +285,30 @@ class SlabMoments:
         order = SlabOrder.of(slab, self.n_slabs)
         wrong = [are_wrong(one, block.y) for one in (margin, -margin, along, -along)]
         low, high = zip(*(slab_extremes(one, order) for one in sliced), strict=True)
+        sum_slab_monomials(block.X, block.y, basis, order, self.degree, partial.sums)
         return SlabMomentsPartial(
-            order.counts,
-            sum_slab_monomials(block.X, block.y, basis, order, self.degree),
-            np.stack(low),
-            np.stack(high),
-            np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
+            partial.counts + order.counts,
+            partial.sums,
+            np.minimum(partial.low, low),
+            np.maximum(partial.high, high),
+            partial.errors + np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
         )
 
     def combine(self, left: SlabMomentsPartial, right: SlabMomentsPartial) -> SlabMomentsPartial:
         """Return the partial of both."""
+        return self.combine_all((left, right))
+
+    def combine_all(self, parts: Sequence[SlabMomentsPartial]) -> SlabMomentsPartial:
+        """Return the partial of all, with one copy of the sums, which are large."""
+        sums = parts[0].sums + parts[1].sums
+        for part in parts[2:]:
+            sums += part.sums
         return SlabMomentsPartial(
-            left.counts + right.counts,
-            left.sums + right.sums,
-            np.minimum(left.low, right.low),
-            np.maximum(left.high, right.high),
-            left.errors + right.errors,
+            np.add.reduce([part.counts for part in parts]),
+            sums,
+            np.minimum.reduce([part.low for part in parts]),
+            np.maximum.reduce([part.high for part in parts]),
+            np.add.reduce([part.errors for part in parts]),
         )
 
     def finalize(self, partial: SlabMomentsPartial) -> SlabStatistics:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.uniforms import generator_of
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.margin_counts import log_odds
 from streamhalf.reductions.value_counts import MOST_VALUES, ValueCounts, count_values
@@ -65,21 +68,23 @@ class SuspectList:
     rows: Listed
 
     @classmethod
-    def surest(cls, rows: Listed, limit: int) -> SuspectList:
+    def surest(cls, parts: Sequence[Listed], limit: int) -> SuspectList:
         """Return the `limit` rows that rank highest; of equal ones the first."""
-        kept = rows[_largest(rows["suspicion"], limit)]
-        room = np.zeros(limit, dtype=ROW)
-        room[: len(kept)] = kept
-        return cls(len(kept), room)
+        keys = np.concatenate([part["suspicion"] for part in parts])
+        kept = _largest(keys, limit)
+        room, count, start = np.zeros(limit, dtype=ROW), 0, 0
+        for part in parts:
+            chosen = np.flatnonzero(kept[start : start + len(part)])
+            np.take(part, chosen, out=room[count : count + len(chosen)], mode="clip")  # "raise" would copy twice
+            count, start = count + len(chosen), start + len(part)
+        return cls(count, room)
 
     def __add__(self, other: SuspectList) -> SuspectList:
         """Return the surest of both; rows of this list come before those of the other."""
         mine, theirs = self.taken, other.taken
         if self.count == len(self.rows) and other.count:  # the room here is full
             theirs = theirs[theirs["suspicion"] > mine["suspicion"].min()]
-            if not len(theirs):
-                return self
-        return SuspectList.surest(np.concatenate([mine, theirs]), len(self.rows))
+        return SuspectList.surest((mine, theirs), len(self.rows)) if len(theirs) else self
 
     @property
     def taken(self) -> Listed:
@@ -87,15 +92,23 @@ class SuspectList:
         return self.rows[: self.count]
 
 
-def _largest(keys: NDArray[np.float64], limit: int) -> slice | NDArray[np.intp]:
-    """Return where the `limit` largest keys are, in their order; of equal ones the first."""
+def _largest(keys: NDArray[np.float64], limit: int) -> NDArray[np.bool_]:
+    """Return True for the `limit` largest keys; of equal ones the first."""
     beyond = len(keys) - limit
     if beyond <= 0:
-        return slice(None)
+        return np.ones(len(keys), dtype=np.bool_)
     least = np.partition(keys, beyond)[beyond]
     kept = keys > least
     kept[np.flatnonzero(keys == least)[: limit - np.count_nonzero(kept)]] = True
-    return np.flatnonzero(kept)
+    return np.asarray(kept)
+
+
+@lru_cache(maxsize=1)
+def _drawn_rows(total_rows: int, share: float, seed: int) -> NDArray[np.int64]:
+    """Return row numbers, each drawn with probability `share`: the gaps between them are geometric."""
+    most = int(total_rows * share + 10 * math.sqrt(total_rows * share)) + 100
+    rows = np.cumsum(generator_of(seed, Stream.COMPARED).geometric(share, most)) - 1
+    return np.asarray(rows[rows < total_rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,22 +203,23 @@ class Suspects(Summed):
             *(counts[0], counts[1], counts[2], counts[3]),
             _by_label(rows["label"][wrong]),
             _by_label(rows["label"][issues]),
-            self._count(block.X[places[issues]]),
-            self._count(self._compared(block)),
+            self._count(block.X, places[issues]),
+            self._count(block.X, self._compared(block.rows)),
             len(listed),
-            SuspectList.surest(listed, self.limit),
+            SuspectList.surest((listed,), self.limit),
         )
 
-    def _count(self, X: NDArray[np.floating[Any]]) -> ValueCounts:
-        if self.edges is None:
-            return ValueCounts.empty(X.shape[1])
-        return count_values(X.astype(np.float64), self.edges)
+    def _count(self, X: NDArray[np.floating[Any]], places: NDArray[np.int64]) -> ValueCounts:
+        return ValueCounts.empty(X.shape[1]) if self.edges is None else count_values(X, self.edges, places)
 
-    def _compared(self, block: Block) -> NDArray[np.floating[Any]]:
-        """Return rows that stand for all."""
-        if self.share >= 1:
-            return block.X
-        return block.X[uniforms_at(self.seed, Stream.COMPARED, block.rows) < self.share]
+    def _compared(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return places of rows that stand for all."""
+        if self.share >= 1 or not len(rows):
+            return np.arange(len(rows))
+        drawn = _drawn_rows(self.total_rows, self.share, self.seed)
+        drawn = drawn[np.searchsorted(drawn, rows[0]) : np.searchsorted(drawn, rows[-1], side="right")]
+        places = np.searchsorted(rows, drawn)
+        return np.asarray(places[rows[places] == drawn])
 
     def find_contradicted(self, block: Block) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
         """Return places that a model contradicts, their margins, and whether the halfspace does."""
@@ -240,7 +254,8 @@ class Suspects(Summed):
         scores = [curve.label_scores(one, positive) for curve, one in models]
         rows["label_score"] = scores[0]
         rows["other_score"] = 0.0 if self.other is None else scores[-1]
-        rows["suspicion"] = np.mean([curve.suspicions(one, positive) for curve, one in models], axis=0)
+        pairs = zip(models, scores, strict=True)
+        rows["suspicion"] = np.mean([curve.suspicions(one, positive, own) for (curve, one), own in pairs], axis=0)
         most = np.mean([curve.issue_scores() for curve, _ in models], axis=0)
         limits = np.where(positive, most[1], most[0])
         rows["is_label_issue"] = contradicted & (np.mean(scores, axis=0) <= limits)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamhalf.kernels.margins import frozen
 
 MOST_VALUES = 8
 """Bins of a feature: its values, if a sample has no more, or eighths of the rows."""
@@ -44,12 +47,13 @@ def quantile_edges(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return edges
 
 
-def count_values(X: NDArray[np.float64], edges: NDArray[np.float64]) -> ValueCounts:
-    """Count rows in bins."""
+def count_values(
+    X: NDArray[np.floating[Any]], edges: NDArray[np.float64], places: NDArray[np.int64] | None = None
+) -> ValueCounts:
+    """Count rows, all of them or those at some places, in bins."""
+    from streamhalf.kernels import loops
+
     found = ValueCounts.empty(X.shape[1])
-    for j, values in enumerate(X.T):
-        places = np.searchsorted(edges[j], values, side="right")
-        found.counts[j] = np.bincount(places, minlength=MOST_VALUES)
-        np.minimum.at(found.low[j], places, values)
-        np.maximum.at(found.high[j], places, values)
+    chosen = np.arange(len(X)) if places is None else places
+    loops.count_values(frozen(X), chosen, edges, found.counts, found.low, found.high)
     return found

@@ -40,6 +40,7 @@ from streamhalf.results import (
     Outcome,
     PromiseCode,
     Quality,
+    StreamRecord,
     Verdict,
 )
 
@@ -154,6 +155,7 @@ def _error_notes(result: FitResult | CertifyResult, quality: Quality) -> Iterato
         yield "on a sample of the rows"
         yield f"all rows: ≤ {at_most(upper)}"
     apart = error is not None and error.n_rows < quality.rows and certificate is not None and not quality.held_out
+    apart = apart and stream_of(result) is None
     upper = useful_upper(result, quality)
     if upper is None:
         if apart and error is not None and quality.upper is None:
@@ -176,7 +178,9 @@ def useful_upper(result: FitResult | CertifyResult, quality: Quality) -> float |
 def _upper_of_all(result: FitResult | CertifyResult) -> float | None:
     """Return the bound of the error on all rows, where a sample of them was counted."""
     certificate, promise = result.certificate, result.promise
-    if certificate is None or certificate.share >= 1 or promise is None or promise.factor is None:
+    if certificate is None or certificate.share >= 1 or stream_of(result) is not None:
+        return None
+    if promise is None or promise.factor is None:
         return None
     return promise.factor * certificate.opt.lower
 
@@ -220,6 +224,8 @@ def _ladder(result: FitResult | CertifyResult, quality: Quality) -> Ladder:
     ]
     if quality.lower is not None and quality.lower > 0:
         upper = None if quality.held_out else _upper_of_all(result)
+        if stream_of(result) is not None and result.certificate is not None:
+            error = result.certificate.error  # the rows that L speaks of
         low, high = quality.lower, max(quality.lower, error if upper is None else upper)
         top = percent(high) if upper is None else at_most(high)
         rungs.append(("Best possible", f"{at_least(low)} to {top}", low, None, high))
@@ -238,6 +244,12 @@ def _measured(result: FitResult | CertifyResult) -> str:
     unseen = plural(error.n_rows, "held-out row")
     rows = f"all {plural(quality.rows, 'row')}" if quality.rows > 1 else "the row"
     sure = f"confidence {confidence(result.tau)}"
+    if (stream := stream_of(result)) is not None:
+        best = "" if stream.certificate is None else f" Best possible: on {rows_of(stream.certificate)} alone."
+        bound = f"{sure} at all looks together, if rows come independently"
+        if quality.upper is None:
+            bound = "no bound, as the error drifts along the rows"
+        return f"Error and guessing: on {rows_of(stream.errors)} of the stream.{best} Fresh rows: {bound}."
     if certificate is None:
         counted = f"Error and guessing: on {unseen}."
     elif certificate.share < 1:
@@ -260,6 +272,16 @@ def _measured(result: FitResult | CertifyResult) -> str:
     return f"{counted} Fresh rows: {sure}, from {'these' if apart else unseen}{allowed}."
 
 
+def stream_of(result: FitResult | CertifyResult) -> StreamRecord | None:
+    """Return which rows of a stream the numbers speak of; None for stored rows."""
+    return result.stream if isinstance(result, FitResult) else None
+
+
+def rows_of(stretch: tuple[int, int]) -> str:
+    """Return the rows of a stretch, counted from 1."""
+    return f"rows {stretch[0] + 1:,} to {stretch[1]:,}"
+
+
 # the promise
 
 
@@ -272,7 +294,9 @@ def proved(result: FitResult | CertifyResult) -> str:
         return ""
     times = factor(promise.factor)
     found = "to be" if times == "1" else f"within a factor {times} of"
-    return f"{found} the best {_class(result, certificate)} on these rows"
+    stream = stream_of(result)
+    where = "these rows" if stream is None or stream.certificate is None else rows_of(stream.certificate)
+    return f"{found} the best {_class(result, certificate)} on {where}"
 
 
 def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
@@ -285,15 +309,19 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
         tone = "good" if verdict is Verdict.ACCEPTED else "open"
         return PromiseLine(tone, f"{sentence(str(verdict or 'no promise'))[:-1]}:", "no labels.")
     also = f" Proved for any features: {said}." if (said := proved(result)) else ""
+    stream = stream_of(result)
+    like = "" if stream is None else f" on rows like {rows_of(stream.tests)}, whose features were tested"
     match found.code:
         case PromiseCode.HOLDS:
             times, eps = constant(found.constant), at_most(found.eps)
             words = (
-                f"even if an adversary chose the wrong labels, the error is at most {times} × the best possible + {eps}"
+                "even if an adversary chose the wrong labels, "
+                f"the error is at most {times} × the best possible + {eps}{like}"
             )
             return PromiseLine("good", title, f"{words} ({times}: an empirical worst case).{also}")
         case PromiseCode.FACTOR if verdict is Verdict.ACCEPTED:
-            return PromiseLine("good", title, f"the features pass every test; proved {said}.")
+            tested = "" if stream is None else f" of {rows_of(stream.tests)}"
+            return PromiseLine("good", title, f"the features{tested} pass every test; proved {said}.")
         case PromiseCode.FACTOR:
             if verdict is None:
                 return PromiseLine("good", "Proved", f"{said}, for any features.")
@@ -438,7 +466,7 @@ def audit_command(result: FitResult | CertifyResult) -> str:
     certificate = result.certificate
     if certificate is None or not certificate.n_errors or result.halfspace is None:
         return ""
-    if code_of(result) is PromiseCode.NO_BETTER or has_one_class(result):
+    if code_of(result) is PromiseCode.NO_BETTER or has_one_class(result) or stream_of(result) is not None:
         return ""
     if (run := result.run) is None or not run.command:
         return "streamhalf.audit(data, model=result)"

@@ -363,6 +363,17 @@ class LookRecord(Record, frozen=True):
     tau: float
 
 
+class StreamRecord(Record, frozen=True):
+    """Rows of a stream that the numbers of its result speak of: start and stop, counted from 0.
+
+    The error and its bound are of `errors`, the tests of `tests`, and the certificate of `certificate`.
+    """
+
+    errors: tuple[int, int]
+    tests: tuple[int, int]
+    certificate: tuple[int, int] | None = None
+
+
 class DiagnosticsRecord(Record, frozen=True):
     """Data of the pictures in a report.
 

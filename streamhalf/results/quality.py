@@ -19,8 +19,8 @@ _SURE = 1e-4
 """Probabilities nearer to 0 or 1 than this count as much when rows are ranked."""
 
 _STRICTNESS = 0.9
-"""Part of a class's mean probability from which a row is an issue: on ten tables, more flipped labels are found
-than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
+"""Part of a class's mean probability from which a row is an issue. Chosen on ten tables: there, more flipped labels
+are found than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
 
 _MOST_STEPS = 100
 
@@ -102,13 +102,15 @@ class CalibrationRecord(Record, frozen=True):
         found = self.at(margins)
         return np.where(positive, found, 1 - found)
 
-    def suspicions(self, margins: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return what rows are ranked by, the surest issue first.
+    def suspicions(
+        self, margins: NDArray[np.float64], positive: NDArray[np.bool_], scores: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return what rows with these label scores are ranked by, the surest issue first.
 
         The mean of two log-odds against the given label: calibrated ones, which know that classes
         differ, and those of a logistic curve, which go on where the calibrated ones are flat.
         """
-        scores = np.clip(self.label_scores(margins, positive), _SURE, 1 - _SURE)
+        scores = np.clip(scores, _SURE, 1 - _SURE)
         along = self.slope * np.where(positive, margins, -margins)
         return -0.5 * (np.log(scores / (1 - scores)) + along)
 
@@ -218,10 +220,10 @@ class CertificateRecord(Record, frozen=True):
 
     It read all rows: `digest` is a digest of every one, `n_positive` of them are labelled +1,
     `repeated` is the share that are met more than once, and `times` how often a row is met on average.
-    The other numbers speak of `n_rows` rows, those that `share` and `seed` choose one by one; all
-    if `share` is 1. `error` is that of the halfspace on them, which is of the class `through`; `ratio` is that over
-    the bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those
-    of every class that was looked at, `opt` among them.
+    The other numbers speak of `n_rows` rows, those that `share` and `seed` choose one by one; all if `share` is 1 (of a
+    stream: those that its document names). `error` is that of the halfspace on them, which is of the class `through`;
+    `ratio` is that over the bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are
+    those of every class that was looked at, `opt` among them.
 
     They were computed from slabs about the plane with the unit normal `direction` and `threshold`,
     of rows in `transform`: `slab_error` and `n_slabs` say which; the last are boxes along a second
@@ -291,7 +293,8 @@ class Quality(Record, frozen=True, kw_only=True):
     No halfspace of the class `through` errs on less than `lower` (None: no bound for a class that
     holds the halfspace), and `factor` is error / lower. Both hold with `confidence`: 1
     where every row was counted, less from a random sample. `guess` is the error of always saying
-    `guess_label` (-1 or +1).
+    `guess_label` (-1 or +1). Of a stream, `error` and `guess` are of its held-out rows, `lower` and
+    `factor` of the rows of its certificate.
     """
 
     rows: int
@@ -312,13 +315,15 @@ class Quality(Record, frozen=True, kw_only=True):
         return self.error < self.guess
 
 
-def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord | None) -> Quality:
+def make_quality(
+    rows: int, error: ErrorRecord, certificate: CertificateRecord | None, *, streamed: bool = False
+) -> Quality:
     """Return the quality of a halfspace, from its error and certificate."""
     labels = error.by_label or LabelErrors(0, 0, 0, 0)
     found = Quality(
         rows=rows,
         error=error.empirical,
-        held_out=error.n_rows < rows,
+        held_out=streamed or error.n_rows < rows,
         upper=None if error.segments == 1 else error.upper,
         tau=error.tau or 0.0,
         guess=labels.guess_error,
@@ -327,6 +332,12 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
     )
     if certificate is None:
         return found
+    if streamed:
+        if not certificate.comparable:
+            return found
+        alike = 1.0 if certificate.error == 0 else None
+        lower, factor = certificate.opt.lower_empirical, alike if certificate.ratio is None else certificate.ratio
+        return replace(found, lower=lower, factor=factor, through=certificate.opt.through)
     counted = certificate.error
     drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if certificate.share < 1 else 0)
     noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5

@@ -29,6 +29,7 @@ from streamhalf.results.parts import (
     PassBudget,
     PassRecord,
     PromiseRecord,
+    StreamRecord,
     TestResult,
     TransformRecord,
     TransformTrial,
@@ -185,6 +186,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
     held_out: HeldOutRecord | None = None
     reference: WatchReference | None = None
     looks: tuple[LookRecord, ...] = ()
+    stream: StreamRecord | None = None
     measurements: DiagnosticsRecord | None = msgspec.field(default=None, name="diagnostics")
     digest: str = ""
 

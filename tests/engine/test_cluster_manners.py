@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import logging
+import operator
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +108,8 @@ def test_tasks__with_a_large_context_are_spread_too(six: Client, n_tasks: int) -
         time.sleep(0.05)
         return Counted(1, {item: len(context)})
 
-    def combine(context: bytes, left: Any, right: Any) -> Any:
-        return left | right
+    def combine(context: bytes, parts: Sequence[Any]) -> Any:
+        return functools.reduce(operator.or_, parts)
 
     size = 4 * MIB
     job = Job("large", bytes(size), tuple(range(n_tasks)), (1,) * n_tasks, leaf, combine)
@@ -227,7 +229,7 @@ def test_stalled_pass__says_what_executes_and_ends(client: Client, monkeypatch: 
         return Counted(1, item)
 
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
-    job = Job("slow", "go on", (0, 1), (1, 1), leaf, lambda context, left, right: left + right)
+    job = Job("slow", "go on", (0, 1), (1, 1), leaf, lambda context, parts: sum(parts))
     engine = ClusterEngine(client, ClusterOptions(stall_timeout=0.2))
     message = r"'slow': no task has ended for \d+ s: .*raise stall_timeout \(0\.2 s\); passes that"
     with pytest.raises(StreamhalfError, match=message):
@@ -243,7 +245,7 @@ def test_slow_task__is_no_stall(client: Client, monkeypatch: pytest.MonkeyPatch)
         return Counted(1, item)
 
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
-    job = Job("slow", 0, (4,), (1,), leaf, lambda context, left, right: left + right)
+    job = Job("slow", 0, (4,), (1,), leaf, lambda context, parts: sum(parts))
     engine = ClusterEngine(client, ClusterOptions(stall_timeout=3))
     assert engine.run(job, lambda rows: None).partial == 4
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +31,8 @@ def leaf(context: int, item: Any) -> Counted:
     return Counted(1, (context * first, second))
 
 
-def combine(context: int, left: Any, right: Any) -> Any:
-    return left + right
+def combine(context: int, parts: Sequence[Any]) -> Any:
+    return functools.reduce(operator.add, parts)
 
 
 def make_job(second: Callable[[int], Any] = int) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,20 +121,15 @@ def nest_item(context: str, item: int) -> Counted:
     return Counted(item + 1, f"{context}{item}")
 
 
-def nest_pair(context: str, left: Any, right: Any) -> tuple[Any, Any]:
-    return left, right
+def nest(context: str, parts: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(parts)
 
 
 def nest_level_by_level(nodes: list[Any], split_every: int) -> Any:
     """The tree as it is specified: neighbours in groups, level by level."""
     while len(nodes) > 1:
         groups = [nodes[i : i + split_every] for i in range(0, len(nodes), split_every)]
-        nodes = []
-        for first, *others in groups:
-            node = first
-            for other in others:
-                node = (node, other)
-            nodes.append(node)
+        nodes = [tuple(group) if len(group) > 1 else group[0] for group in groups]
     return nodes[0]
 
 
@@ -145,7 +140,7 @@ def nesting_job(n_items: int, split_every: int) -> Job:
         items=tuple(range(n_items)),
         rows=tuple(range(1, n_items + 1)),
         leaf=nest_item,
-        combine=nest_pair,
+        combine=nest,
         split_every=split_every,
     )
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamhalf.kernels import loops
 from streamhalf.kernels.frame import Frame, FrameSet
-from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
+from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, margins, transform_rows
 from streamhalf.kernels.monomials import monomial_tuples
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, complement_basis, scan_thresholds, sum_slab_monomials
@@ -90,9 +91,10 @@ def test_scan_thresholds__counts_labels_between_edges() -> None:
 def test_sum_slab_monomials__are_products_of_the_turned_features(dim: int, degree: int) -> None:
     X, y, V, _ = make(500, dim, 1)
     basis, slab = complement_basis(V[0]), np.sort(np.arange(500, dtype=np.int32) % 7)[::-1].copy()
-    found = sum_slab_monomials(X, y, basis, SlabOrder.of(slab, 9), degree)
     turned = y[:, None] * (X.astype(np.float64) @ basis)
     powers = [tuple(one) for m in range(degree + 1) for one in monomial_tuples(dim - 1, m).tolist()]
+    found = np.zeros((9, len(powers)))
+    sum_slab_monomials(X, y, basis, SlabOrder.of(slab, 9), degree, found)
     features = np.array([np.prod(turned[:, list(one)], axis=1) for one in powers]).T
     for i in range(9):
         np.testing.assert_allclose(found[i], features[slab == i].sum(axis=0), rtol=1e-9, atol=1e-9)
@@ -129,6 +131,33 @@ def test_count_slabs_along__is_the_histogram_of_margins(dtype: str, width: float
     slabs = np.clip(place, -half_count - 1, half_count).astype(int) + half_count + 1
     for counts, slab in zip(found, slabs, strict=True):
         np.testing.assert_array_equal(counts, np.bincount(slab, minlength=2 * half_count + 2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 300])
+def test_find_wrong__is_what_signs_of_margins_say(n: int, dtype: str) -> None:
+    X, y, V, t = make(n, 5, 1, dtype)
+    X[0] = 0
+    places, along = Plane(V[0], t[0]).find_wrong(X, y)
+    every = margins(X, V[0]) - t[0]
+    np.testing.assert_array_equal(places, np.flatnonzero((every >= 0) != (y > 0)))
+    np.testing.assert_array_equal(along, every[places])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_count_values__is_a_search_among_edges(dtype: str) -> None:
+    X, _, _, _ = make(300, 3, 1, dtype)
+    X[7, 1] = np.nan
+    edges = np.array([[-1.0, 0.0, 0.5], [0.0, 0.1, np.inf], [float(X[4, 2]), np.inf, np.inf]])
+    places = np.arange(1, 300, 2)
+    counts, low, high = np.zeros((3, 4), np.int64), np.full((3, 4), np.inf), np.full((3, 4), -np.inf)
+    loops.count_values(frozen(X), places, edges, counts, low, high)
+    for j, values in enumerate(X[places].T.astype(np.float64)):
+        bins = np.searchsorted(edges[j], values, side="right")
+        np.testing.assert_array_equal(counts[j], np.bincount(bins, minlength=4))
+        for b in range(4):
+            np.testing.assert_array_equal(low[j, b], np.min(values[bins == b], initial=np.inf))
+            np.testing.assert_array_equal(high[j, b], np.max(values[bins == b], initial=-np.inf))
 
 
 def test_count_slabs_along__what_is_no_number_lies_in_a_tail() -> None:

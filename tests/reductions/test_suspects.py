@@ -50,6 +50,17 @@ def test_suspects__counts_by_segment_and_label() -> None:
     assert found.wrong_by_label.tolist() == [(wrong & (s == Y)).sum() for s in (-1, 1)]
 
 
+@pytest.mark.parametrize("step", [1, 64])
+def test_suspects__compare_the_same_rows_whatever_the_chunks(step: int) -> None:
+    edges = np.zeros((3, 7))
+    reduction = Suspects(TURNS, None, len(Y), 10, edges=edges, share=0.2, seed=5)
+    pieces = [slice(i, i + step) for i in range(0, len(Y), step)]
+    found, whole = fold(reduction, BLOCK, pieces), reduction.map(BLOCK)
+    for one in ("counts", "low", "high"):
+        np.testing.assert_array_equal(getattr(found.row_values, one), getattr(whole.row_values, one))
+    assert 130 < whole.row_values.counts[0].sum() < 270  # 200, with a standard deviation of 12.6
+
+
 @pytest.mark.parametrize("every", [1, 7])
 def test_feature_moments__of_every_seventh_row_whatever_the_chunks(every: int) -> None:
     far = Block(X + np.float32(1_000), Y, BLOCK.rows)

@@ -38,7 +38,8 @@ def test_curve__is_calibrated_and_rises() -> None:
     assert curve.slope == pytest.approx(1.5, rel=0.05)
     assert all(abs(one.observed - one.predicted) < 0.02 for one in curve.reliability)
     assert from_json(CalibrationRecord, to_json(curve)) == curve
-    ranked = curve.suspicions(np.array([2.0, 3.0, 9.0]), np.zeros(3, dtype=bool))
+    some, negative = np.array([2.0, 3.0, 9.0]), np.zeros(3, dtype=bool)
+    ranked = curve.suspicions(some, negative, curve.label_scores(some, negative))
     assert (np.diff(ranked) > 0).all()
 
 
