@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,20 +17,19 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from streamhalf._session import make_config
-from streamhalf.algorithms.stream import BLOCK_ROWS, Learning, Measured, StreamState
+from streamhalf.algorithms.kept import LARGEST_MANIFEST, read_sealed, refusing_damage, write_sealed
+from streamhalf.algorithms.stream import BLOCK_ROWS, StreamState
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.kinds import is_dask_frame, is_frame, is_pandas
 from streamhalf.data.opening import open_source
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, RowSchema, array_of, distinct, find_coding
-from streamhalf.engine.checkpoint import pack, packed_nbytes, unpack
+from streamhalf.engine.checkpoint import pack, unpack
 from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import Folder
-from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import EncodingRecord, FitResult, from_json, replace, seal, to_json
 
 MANIFEST, _SCHEMA = "stream.json", "streamhalf-stream-1"
-_LARGEST = 4 << 30
 _CHUNK = 1 << 62
 _NAME_BOTH = "name both classes: StreamLearner(classes=(low, high))"
 
@@ -160,12 +158,9 @@ class StreamLearner:
         storage_options
             For URLs: what fsspec takes for this kind of storage.
         """
-        place = Folder(os.fspath(folder), storage_options)
-        before = place.read(MANIFEST, _LARGEST)
-        file = "arrays-1.npz" if before is not None and b'"arrays-0.npz"' in before else "arrays-0.npz"
         arrays: list[NDArray[Any]] = []
         state = None if self._state is None else _emptied(self._state)
-        told = {
+        told: dict[str, Any] = {
             "config": self._config.recorded() | {"seed_drawn": self._config.seed_drawn},
             "state": None if state is None else {**_plain(state, arrays), "config": {}},
             "waiting": _plain(tuple(self._waiting), arrays),
@@ -177,17 +172,11 @@ class StreamLearner:
             "name": self._name,
             "n_rows": self._n_rows,
         }
-        partials = () if self._state is None else _partials(self._state)
-        content = _archive({"arrays": arrays, "partials": [pack(one) for one in partials]})
-        manifest: dict[str, Any] = {
-            "schema": _SCHEMA,
-            "file": file,
-            "digest": hashlib.sha256(content).hexdigest(),
-            "learner": json.dumps(told, allow_nan=False),
-        }
-        manifest["seal"] = _seal(manifest)
-        place.write(file, content)
-        place.write(MANIFEST, json.dumps(manifest).encode())
+        told["n_arrays"] = len(arrays)
+        held = () if self._state is None else [getattr(owner, name) for owner, name, _ in _places(self._state)]
+        packed = (np.frombuffer(b"" if one is None else pack(one), np.uint8) for one in held)
+        manifest = {"schema": _SCHEMA, "learner": json.dumps(told, allow_nan=False)}
+        write_sealed(Folder(os.fspath(folder), storage_options), MANIFEST, manifest, pack([*arrays, *packed]))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> StreamLearner:
@@ -200,23 +189,18 @@ class StreamLearner:
         """
         place = Folder(os.fspath(folder), storage_options)
         where = f"{place.name}/{MANIFEST}"
-        content = place.read(MANIFEST, _LARGEST)
-        if content is None:
+        if place.read(MANIFEST, LARGEST_MANIFEST) is None:
             raise UsageError(f"folder: {place.name} holds no saved stream; name the folder that save wrote")
-        try:
-            manifest = json.loads(content)
-            if manifest["schema"] != _SCHEMA:
-                raise UsageError(f"{where} is of another version of streamhalf; go on with that one")
-            if manifest["seal"] != _seal(manifest) or manifest["file"] not in ("arrays-0.npz", "arrays-1.npz"):
-                raise ValueError("its digest does not fit")
-            stored = place.read(manifest["file"], _LARGEST)
-            if stored is None or hashlib.sha256(stored).hexdigest() != manifest["digest"]:
-                raise ValueError(f"{manifest['file']} is missing or damaged")
-            told, (arrays, partials) = json.loads(manifest["learner"]), _unarchive(stored)
+        with refusing_damage(where, "start a new stream, or take an older copy"):
+            manifest, content = read_sealed(place, MANIFEST, _SCHEMA)
+            told = json.loads(manifest["learner"])
+            with np.load(io.BytesIO(content), allow_pickle=False) as held:
+                arrays = [held[f"arr_{number}"] for number in range(len(held.files))]
             settings = dict(told["config"])
-            config = dataclasses.replace(RunConfig(**{**settings, "seed_drawn": False}), **_drawn(settings))
+            drawn = {name: settings[name] for name in ("seed", "seed_drawn")}
             found = cls.__new__(cls)
-            found._config, found._label, found._name = config, told["label"], told["name"]
+            found._config = dataclasses.replace(RunConfig(**{**settings, "seed_drawn": False}), **drawn)
+            found._label, found._name = told["label"], told["name"]
             found._coding = None if told["coding"] is None else _rebuilt(told["coding"], LabelCoding, arrays)
             found._seen, found._columns = tuple(told["seen"]), tuple(told["columns"])
             encoding = told["encoding"]
@@ -224,11 +208,12 @@ class StreamLearner:
             found._waiting = list(_rebuilt(told["waiting"], tuple[Block, ...], arrays))
             found._n_rows, found._state = told["n_rows"], None
             if told["state"] is not None:
-                found._state = _rebuilt(told["state"], StreamState, arrays)
-                found._state.config = config
-                _fill(found._state, partials, where)
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError, msgspec.ValidationError) as error:
-            raise DataError(f"{where} is damaged ({error}); start a new stream, or take an older copy") from error
+                found._state = state = _rebuilt(told["state"], StreamState, arrays)
+                state.config = found._config
+                # in the order in which they were written: errors before tests
+                for (owner, name, statistic), packed in zip(_places(state), arrays[told["n_arrays"] :], strict=True):
+                    if len(packed):
+                        setattr(owner, name, unpack(packed.tobytes(), statistic().empty(state.dim), where))
         return found
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], tuple[str, ...], EncodingRecord | None]:
@@ -327,39 +312,15 @@ def _emptied(state: StreamState) -> StreamState:
     return dataclasses.replace(state, current=current, rival=rival, learning=learning, common=None)
 
 
-def _places(state: StreamState) -> list[tuple[Any, str, Any]]:
+def _places(state: StreamState) -> list[tuple[Any, str, Callable[[], Any]]]:
     """Where partials are: owner, attribute, and the statistic that they are of."""
-    found: list[tuple[Any, str, Any]] = []
+    found: list[tuple[Any, str, Callable[[], Any]]] = []
     if state.learning is not None:
-        found.append((state.learning, "partial", partial(_of_step, state, state.learning)))
+        found.append((state.learning, "partial", partial(state.step_of, state.learning)))
     for one in (state.current, state.rival):
         if one is not None:
-            found.append((one, "errors", partial(one.counts, None)))
-            found.append((one, "finals", partial(_of_tests, one)))
-            found.append((one, "closing", one.measurement().closing))
-    found.append((state, "common", state.pair))
-    return found
-
-
-def _of_tests(one: Measured) -> Any:
-    return Bundle(one.batches())
-
-
-def _of_step(state: StreamState, learning: Learning) -> Any:
-    return state.step_of(learning)
-
-
-def _partials(state: StreamState) -> list[Any]:
-    held = (getattr(owner, name) for owner, name, _ in _places(state))
-    return [() if one is None else one for one in held]
-
-
-def _fill(state: StreamState, packed: list[bytes], where: str) -> None:
-    """Put partials back, in the order in which they were written: errors before tests."""
-    for (owner, name, statistic), content in zip(_places(state), packed, strict=True):
-        if len(content) > packed_nbytes(()):
-            template = statistic().empty(state.dim)
-            setattr(owner, name, unpack(content, template, where))
+            found += [(one, "errors", one.counts), (one, "finals", one.tests), (one, "closing", one.closing_needs)]
+    return [*found, (state, "common", state.pair)]
 
 
 def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -379,27 +340,3 @@ def _rebuilt(data: Any, kind: Any, arrays: list[NDArray[Any]]) -> Any:
         return arrays[one["array"]]
 
     return msgspec.convert(data, kind, dec_hook=taken)
-
-
-def _archive(parts: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    named: dict[str, NDArray[Any]] = {f"a{i}": one for i, one in enumerate(parts["arrays"])}
-    named |= {f"p{i}": np.frombuffer(one, np.uint8) for i, one in enumerate(parts["partials"])}
-    np.savez(buffer, **named)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-def _unarchive(content: bytes) -> tuple[list[NDArray[Any]], list[bytes]]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        kinds = {letter: [one for one in held.files if one[0] == letter] for letter in "ap"}
-        arrays = [held[f"a{i}"] for i in range(len(kinds["a"]))]
-        return arrays, [held[f"p{i}"].tobytes() for i in range(len(kinds["p"]))]
-
-
-def _seal(manifest: Mapping[str, Any]) -> str:
-    text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _drawn(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {"seed_drawn": bool(settings["seed_drawn"]), "seed": settings["seed"]}

@@ -269,7 +269,7 @@ def test_fit__rejects_with_evidence_and_predict_warns(rows_to_fit: Path, tmp_pat
     assert main(command) == 0
     assert main([*command, "--require", "certified"]) == 10
     out = words(capsys.readouterr().out)
-    assert "No promise for these features (rejected): they fail a test" in out
+    assert "No promise against chosen label flips (rejected)" in out
     assert "too heavy" in out  # the tails of the features
     assert main(["predict", store, "--model", model, "--out", str(tmp_path / "out")]) == 0
     assert "warning" not in capsys.readouterr().err  # its error is bounded

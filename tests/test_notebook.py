@@ -54,7 +54,7 @@ def test_monitoring__runs(tmp_path: Path) -> None:
     assert "the run was cancelled" in printed(outputs["cancel"])
     watched, refused = html(outputs["rejected"])
     assert "REJECTED" in watched
-    assert "No promise for these features (rejected)" in refused
+    assert "No promise against chosen label flips (rejected)" in refused
     # the monitor has the passes, and the card the testers
     assert ("update-1" in watched, "update-1</td>" in refused) == (True, False)
     assert ("largest moment" in watched, "largest moment" in refused) == (False, True)

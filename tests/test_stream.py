@@ -110,7 +110,7 @@ def test_stream__certificate_bounds_all_halfspaces() -> None:
     start, stop = found.stream.certificate
     assert found.stream.errors[0] <= start < stop <= found.stream.errors[1]
     measured = face_of(found).measured
-    assert f"Best possible: for rows {start + 1:,} to {stop:,} alone." in measured
+    assert f"Best possible: on rows {start + 1:,} to {stop:,} alone." in measured
     assert "if rows come independently" in measured
     with pytest.raises(DataError, match="rows were not kept"):
         streamhalf.verify(found, draw(14 * BLOCK_ROWS))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from streamhalf.certificate.certification import Certification
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.transforms import Radial, RowTransform, make_transform
-from streamhalf.engine.checkpoint import pack, packed_nbytes, unpack
+from streamhalf.engine.checkpoint import pack, unpack
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.anytime import look_tau
@@ -59,7 +60,8 @@ from streamhalf.results.results import SettingValue
 from streamhalf.testers import TESTERS
 
 MANIFEST, RESULT, _SCHEMA = "state.json", "result.json", "streamhalf-state-1"
-LARGEST_MANIFEST = 256 << 20
+LARGEST_MANIFEST, _LARGEST_ARCHIVE = 256 << 20, 4 << 30
+_ARCHIVES = ("arrays-0.npz", "arrays-1.npz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -278,60 +280,71 @@ class KeptState:
 
     def save(self, folder: Folder) -> None:
         """Write the partials, then the manifest that names them."""
-        content = pack((*self.finals, self.closing))
-        file = f"partials-{len(self.looks) % 2}.npz"
-        manifest: dict[str, Any] = {
+        told = {
             "schema": _SCHEMA,
-            "file": file,
-            "digest": hashlib.sha256(content).hexdigest(),
             "tau": self.tau,
             "path": msgspec.to_builtins(self.path, enc_hook=_listed, str_keys=True),
             "result": to_json(self.result),
         }
-        manifest["seal"] = _seal(manifest)
-        folder.write(file, content)
-        folder.write(MANIFEST, json.dumps(manifest, allow_nan=False).encode())
-        folder.write(RESULT, json.dumps(manifest["result"], indent=2, allow_nan=False).encode() + b"\n")
+        write_sealed(folder, MANIFEST, told, pack((*self.finals, self.closing)))
+        folder.write(RESULT, json.dumps(told["result"], indent=2, allow_nan=False).encode() + b"\n")
 
     @classmethod
     def load(cls, folder: Folder) -> KeptState:
         """Read a state; what is damaged is refused."""
         where = f"state: {folder.name}/{MANIFEST}"
-        content = folder.read(MANIFEST, LARGEST_MANIFEST)
-        if content is None:
+        if folder.read(MANIFEST, LARGEST_MANIFEST) is None:
             raise UsageError(f"state: {folder.name} holds no state; name the folder that fit --state wrote")
-        try:
-            data = json.loads(content)
-            if data["schema"] != _SCHEMA:
-                raise UsageError(f"{where} is of another version of streamhalf; fit again with --state")
-            if data["seal"] != _seal(data):
-                raise ValueError("its digest does not fit")
+        with refusing_damage(where, "fit again with --state"):
+            data, content = read_sealed(folder, MANIFEST, _SCHEMA)
             path = msgspec.convert(data["path"], Path, dec_hook=_array)
             result = from_json(FitResult, data["result"], where=f"{where}: result")
-            file, digest, tau = (data[name] for name in ("file", "digest", "tau"))
-            if not (
-                results.is_as_written(result)
-                and result.looks
-                and file in ("partials-0.npz", "partials-1.npz")
-                and 0 < tau < 1
-            ):
+            tau = data["tau"]
+            if not (results.is_as_written(result) and result.looks and 0 < tau < 1):
                 raise ValueError("result, looks or tau are of no run")
-        except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
-            raise DataError(f"{where} is damaged ({error}); fit again with --state") from error
         last = result.looks[-1]
         look = Measurement(path=path, seed=last.seed, tau=last.tau, n_rows=last.stop)
         needs, dim = (*look.batches(), look.closing()), path.plane.dim
         templates = tuple(one.empty(dim) for one in needs)
-        content = folder.read(file, packed_nbytes(templates))
-        if content is None or hashlib.sha256(content).hexdigest() != digest:
-            raise DataError(f"state: {folder.name}/{file} is missing or damaged; fit again with --state")
-        *finals, closing = unpack(content, templates, f"state: {folder.name}/{file}")
+        *finals, closing = unpack(content, templates, where)
         return cls(result=result, path=path, tau=tau, finals=tuple(finals), closing=closing)
 
 
+def write_sealed(folder: Folder, name: str, told: dict[str, Any], content: bytes) -> None:
+    """Write an archive, then the manifest that names it; what was there stays whole until then."""
+    before = folder.read(name, LARGEST_MANIFEST)
+    file = _ARCHIVES[before is not None and _ARCHIVES[0].encode() in before]
+    manifest = {**told, "file": file, "digest": hashlib.sha256(content).hexdigest()}
+    folder.write(file, content)
+    folder.write(name, json.dumps({**manifest, "seal": _seal(manifest)}, allow_nan=False).encode())
+
+
+def read_sealed(folder: Folder, name: str, schema: str) -> tuple[dict[str, Any], bytes]:
+    """Read the manifest and the archive that `write_sealed` wrote; ValueError where they are not as written."""
+    told = json.loads(folder.read(name, LARGEST_MANIFEST) or b"")
+    if told["schema"] != schema:
+        raise UsageError(
+            f"{folder.name}/{name} is of another version of streamhalf; go on with that one, or begin anew"
+        )
+    if told.pop("seal") != _seal(told) or told["file"] not in _ARCHIVES:
+        raise ValueError("its digest does not fit")
+    content = folder.read(told["file"], _LARGEST_ARCHIVE)
+    if content is None or hashlib.sha256(content).hexdigest() != told["digest"]:
+        raise ValueError(f"{told['file']} is missing or damaged")
+    return told, content
+
+
+@contextmanager
+def refusing_damage(where: str, remedy: str) -> Iterator[None]:
+    """Turn what a damaged manifest raises into an error that says so."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, msgspec.ValidationError) as error:
+        raise DataError(f"{where} is damaged ({error}); {remedy}") from error
+
+
 def _seal(manifest: dict[str, Any]) -> str:
-    text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _listed(value: Any) -> Any:

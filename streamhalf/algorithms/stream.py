@@ -152,7 +152,6 @@ class Learning:
     state: LocalizationState | None = None
     partial: Any = None
     taken: int = 0
-    labels: tuple[int, int] = (0, 0)
 
     def algorithm(self, config: RunConfig) -> Localization:
         """Algorithm 3 for this path."""
@@ -221,14 +220,14 @@ class Measured:
         counts = self.counts()
         self.errors = _added(counts, self.errors, local)
         if self.n_tested < self.for_tests:
-            self.finals = _added(Bundle(self.batches()), self.finals, local)
+            self.finals = _added(self.tests(), self.finals, local)
             self.n_tested += block.n_rows
         if self.n_closing or self.n_tested >= self.for_tests // _LOOKS:
             if not self.n_closing:
                 self.choose(certificate)
                 self.closing_row = self.first_row + self.n_rows
             if self.n_closing < self.for_tests:
-                self.closing = _added(self.measurement().closing(), self.closing, local)
+                self.closing = _added(self.closing_needs(), self.closing, local)
                 self.n_closing += block.n_rows
         self.n_rows += block.n_rows
         self._judge()
@@ -237,10 +236,14 @@ class Measured:
         """Errors of all candidates, in segments of so many rows."""
         return PlaneErrors(self.path.state.planes, total or self.n_segmented)
 
-    def batches(self) -> tuple[Reduction[Any, Any], ...]:
+    def tests(self) -> Bundle:
         """Statistics of the tests; errors are counted apart."""
         measurement = self.measurement()
-        return measurement.final().batches(replace(measurement.start, errors=self.errors))
+        return Bundle(measurement.final().batches(replace(measurement.start, errors=self.errors)))
+
+    def closing_needs(self) -> Bundle:
+        """Statistics of the certificate pass."""
+        return self.measurement().closing()
 
     def choose(self, certificate: Any) -> None:
         """Fix the candidate that is the answer, and what the certificate is made of."""

@@ -15,10 +15,11 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -343,8 +344,11 @@ class Search:
 
     def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Return cells that cover these, with bounds that are known, cut where they were worst."""
-        with ThreadPoolExecutor(min(BATCH, available_cpus())) as pool:
-            return replace(self, each=pool.map).refine(cells)
+        threads = min(BATCH, available_cpus())
+        if threads == 1:
+            return self.refine(cells)
+        with ThreadPoolExecutor(threads - 1) as pool:
+            return replace(self, each=partial(_share_out, pool, threads)).refine(cells)
 
     def refine(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Improve the worst cells until L is good, or the effort is spent."""
@@ -484,6 +488,20 @@ class Search:
                 fits = (*item.fits[:chosen], fit, *item.fits[chosen + 1 :])
                 found.append(Piece(item.cell, fits, item.floor, (*item.refitted, chosen), cost))
         return found
+
+
+def _share_out(
+    pool: ThreadPoolExecutor, threads: int, function: Callable[..., Any], *columns: Sequence[Any]
+) -> Iterator[Any]:
+    """Map as `map` does, a few calls to each thread, this one among them: to hand one over takes as long as some."""
+    calls = list(zip(*columns, strict=True))
+
+    def some(first: int) -> list[Any]:
+        return [function(*call) for call in calls[first::threads]]
+
+    others = [pool.submit(some, first) for first in range(1, min(threads, len(calls)))]
+    found = [some(0), *(one.result() for one in others)]
+    return (found[i % threads][i // threads] for i in range(len(calls)))
 
 
 def thresholds(cells: Sequence[Cell], form: SlabForms) -> Array:

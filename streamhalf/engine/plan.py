@@ -92,7 +92,9 @@ class PassPlan:
             few = min(self.source.blocks[0].n_rows, max(1, LEAST_NBYTES // row_nbytes))
             least = min(_MANY_TASKS, max(_FEW_TASKS, math.ceil(n_rows / few)))
             wanted = min(_TASK_NBYTES * n_blocks // (n_rows * row_nbytes), n_blocks // least)
-            run = max(1, wanted, math.ceil(n_blocks / MAX_TASKS))
+            # a partial that takes as long to combine as a block to read is made of more rows
+            large = math.ceil(self.reduction.partial_nbytes(self.source.dim) * n_blocks / (n_rows * row_nbytes))
+            run = max(1, wanted, min(large, n_blocks // _FEW_TASKS), math.ceil(n_blocks / MAX_TASKS))
         parts = np.split(pieces.bounds, firsts[run::run])
         return tuple(RowRanges(part).joined() for part in parts)
 

@@ -13,13 +13,15 @@ import numba
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def compiled(function: F) -> F:
+def compiled(function: F, *, any_order: bool = False) -> F:
     """Compile at the first call, to run without the interpreter lock; machine code is cached.
 
+    Sums are taken in the order that is written, or in `any_order` that is fast, which machines differ in.
     Numba renews its cache when the file of a function changes, whatever that function calls:
     compiled functions call those of their own file alone.
     """
-    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy")
+    fast = {"reassoc", "contract", "nsz"} if any_order else False
+    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fast)
     try:
         return cast(F, compile_later(function))
     except RuntimeError:  # neither the folder of the package nor the user's cache is writable

@@ -12,6 +12,7 @@ code when the file of a function changes, whatever that function calls.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +34,9 @@ _intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending
 
 ROWS = 128
 """Rows that are turned into columns at once: up to 32 features stay in the first cache."""
+
+TILE = 256
+"""Rows whose products are summed at once in their own precision."""
 
 _STRIDE = ROWS + 8
 """Numbers from one column to the next; at a power of two columns would displace each other."""
@@ -435,6 +439,58 @@ def sum_slab_monomials(
                         into[target + t] += p + q + s + u
                     target += width
                 source = begin
+
+
+@functools.partial(compiled, any_order=True)
+def sum_quartics(X: Rows, sums: Doubles) -> None:
+    """Add every x_i x_j x_k x_l, i <= j <= k <= l and x_0 = 1, to `sums`: rising j, then i, falling k, then rising l.
+
+    Pairs (i, j) meet pairs (k, l); products stay in the precision of X within a tile of rows.
+    """
+    last = X.shape[1] + 1
+    one, low = np.zeros((last, TILE), X.dtype), np.empty((last * (last + 1) // 2, TILE), X.dtype)
+    high, none = np.empty_like(low), X.dtype.type(0)
+    for first in range(0, len(X), TILE):
+        count = min(TILE, len(X) - first)
+        one[:, count:] = none
+        for r in range(count):
+            one[0, r] = X.dtype.type(1)
+            for j in range(1, last):
+                one[j, r] = X[first + r, j - 1]
+        pair = 0
+        for j in range(last):
+            for i in range(j + 1):
+                a, b, c, d = one[i], one[j], one[last - 1 - j], one[last - 1 - j + i]
+                into, other = low[pair], high[pair]
+                for r in range(TILE):
+                    into[r] = a[r] * b[r]
+                    other[r] = c[r] * d[r]
+                pair += 1
+        pair = place = 0
+        for j in range(last):
+            partners = (last - j) * (last - j + 1) // 2
+            for _ in range(j + 1):
+                own, met = low[pair], 0
+                while met + 4 <= partners:
+                    a, b, c, d = high[met], high[met + 1], high[met + 2], high[met + 3]
+                    p = q = s = t = none
+                    for r in range(TILE):
+                        p += own[r] * a[r]
+                        q += own[r] * b[r]
+                        s += own[r] * c[r]
+                        t += own[r] * d[r]
+                    sums[place] += p
+                    sums[place + 1] += q
+                    sums[place + 2] += s
+                    sums[place + 3] += t
+                    place, met = place + 4, met + 4
+                for k in range(met, partners):
+                    a, p = high[k], none
+                    for r in range(TILE):
+                        p += own[r] * a[r]
+                    sums[place] += p
+                    place += 1
+                pair += 1
 
 
 @compiled

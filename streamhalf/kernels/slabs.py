@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from streamhalf.kernels.margins import frozen, padded
-from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, count_monomials
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
 
 _PRODUCT_ENTRIES = 10_000
 """One small matrix product takes as long as so many products of two features of one row."""
@@ -164,19 +164,22 @@ def split_basis(
 
 
 def sum_slab_monomials(
-    X: NDArray[np.floating[Any]], signs: NDArray[np.int8], basis: NDArray[np.float64], order: SlabOrder, degree: int
-) -> NDArray[np.float64]:
-    """Per slab, the sum of every monomial of degree <= `degree` of s = sign·basis^T x: (n_slabs, monomials).
+    X: NDArray[np.floating[Any]],
+    signs: NDArray[np.int8],
+    basis: NDArray[np.float64],
+    order: SlabOrder,
+    degree: int,
+    sums: NDArray[np.float64],
+) -> None:
+    """Add to `sums` (n_slabs, monomials) every monomial of degree <= `degree` of s = sign·basis^T x, per slab.
 
     All of it in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum
     of n float32 numbers no more than 24 - log2(n) bits are certain.
     """
     from streamhalf.kernels import loops
 
-    sums = np.zeros((len(order.counts), count_monomials(basis.shape[1], degree)))
     rows = frozen(order.order), frozen(order.bounds)
     loops.sum_slab_monomials(frozen(X), frozen(signs), np.ascontiguousarray(basis), *rows, degree, sums)
-    return sums
 
 
 def slab_extremes(margin: NDArray[np.float64], order: SlabOrder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

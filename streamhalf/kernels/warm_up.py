@@ -11,6 +11,7 @@ import numpy as np
 from streamhalf.kernels.digest import digest_rows
 from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, margins, padded, transform_rows
+from streamhalf.kernels.monomial_sums import sum_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
 from streamhalf.kernels.uniforms import draw_rows
@@ -56,7 +57,7 @@ def _touch_all(dtype: str) -> None:
     count_slabs_along(X, one, zero, width=1.0, half_count=1)
     slab = assign_slabs(along[0], zero)
     scan_thresholds(X, y, one, zero, zero)
-    sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2)
+    sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2, np.zeros((2, 3)))
     loops.sum_slab_products(X, frozen(slab[None]), np.zeros((1, 2, 1)))
     loops.sum_wedges(X, V, shift, 0.0, 1.0, np.empty((1, 1)), np.zeros(1), one.copy(), one.copy())
     Plane(one[0]).find_wrong(X, y)
@@ -67,3 +68,4 @@ def _touch_all(dtype: str) -> None:
     FrameSet.of([frame], [1.0]).find(X, uniforms)
     frame.to_frame(X, along[0])
     digest_rows(X, y, rows)
+    sum_monomials(X, 4)

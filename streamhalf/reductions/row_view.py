@@ -294,9 +294,14 @@ class _Leaf:
     def reduce(self) -> None:
         """Reduce the rows that wait."""
         if self.waiting:
-            found = self.statistic.map(Block.concatenate(self.waiting))
+            rows = Block.concatenate(self.waiting)
             self.waiting, self.nbytes = [], 0
-            self.partial = found if self.partial is None else self.statistic.combine(self.partial, found)
+            if self.partial is None:
+                self.partial = self.statistic.map(rows)
+            elif (add_to := getattr(self.statistic, "add_to", None)) is not None:
+                self.partial = add_to(self.partial, rows)
+            else:
+                self.partial = self.statistic.combine(self.partial, self.statistic.map(rows))
 
     def let_go(self, block: Block) -> None:
         """Reduce rows that lie in the memory of a block, so that the next one can use it."""

@@ -266,6 +266,10 @@ class SlabMoments:
 
     def map(self, block: Block) -> SlabMomentsPartial:
         """Return the partial of one block."""
+        return self.add_to(self.empty(block.dim), block)
+
+    def add_to(self, partial: SlabMomentsPartial, block: Block) -> SlabMomentsPartial:
+        """Add a block to a partial that nobody else holds: its sums, which are large, stay where they are."""
         v = self.plane.normal
         along = margins(block.X, v)
         margin = along - self.plane.threshold
@@ -281,12 +285,13 @@ class SlabMoments:
         order = SlabOrder.of(slab, self.n_slabs)
         wrong = [are_wrong(one, block.y) for one in (margin, -margin, along, -along)]
         low, high = zip(*(slab_extremes(one, order) for one in sliced), strict=True)
+        sum_slab_monomials(block.X, block.y, basis, order, self.degree, partial.sums)
         return SlabMomentsPartial(
-            order.counts,
-            sum_slab_monomials(block.X, block.y, basis, order, self.degree),
-            np.stack(low),
-            np.stack(high),
-            np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
+            partial.counts + order.counts,
+            partial.sums,
+            np.minimum(partial.low, low),
+            np.maximum(partial.high, high),
+            partial.errors + np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
         )
 
     def combine(self, left: SlabMomentsPartial, right: SlabMomentsPartial) -> SlabMomentsPartial:

@@ -58,7 +58,6 @@ from streamhalf.testers.leading import (
     telling_evidence,
 )
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.wedge import WedgeTester
 
 
 def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
@@ -68,8 +67,8 @@ def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
         yield from _seen(rejection, names)
     elif (doubt := leading_doubt(result.testers)) is not None and doubt.statistic > doubt.limit:
         yield (
-            f"Tester “{doubt.tester}” saw {number(doubt.statistic)}; its limit is "
-            f"{number(doubt.limit)}, but chance alone reaches {number(doubt.null_quantile)}."
+            f"Too few rows to tell: tester “{doubt.tester}” saw {number(doubt.statistic)}, beyond its limit "
+            f"{number(doubt.limit)}, but so much can be chance."
         )
     elif (warning := leading_warning(result.testers)) is not None:
         yield (
@@ -107,13 +106,12 @@ def promise_details(result: FitResult) -> Iterator[str]:
     """Yield what the promise of a fit rests on."""
     kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
-        yield f"The theorem speaks of {kind} features. The error and the lower bound hold anyway."
+        yield f"The theorem speaks of {kind} features only. The error and the lower bound hold for any."
     elif result.verdict is Verdict.CERTIFIED:
-        yield "The certificate holds for any features. The tests do not vouch for these."
+        yield "The proof counts errors on these rows: it takes no assumption about the features."
     yield from test_details(result)
     if result.verdict is Verdict.ACCEPTED and result.error is not None:
         yield from _constants(result)
-        yield from _wedge(result)
         if not result.seed_drawn and result.constant is not None:
             yield "The seed was given: an adversary who knew it voids the promise."
 
@@ -154,60 +152,36 @@ def _no_constant(result: FitResult) -> str:
     return "No constant is known here."
 
 
-def _wedge(result: FitResult) -> Iterator[str]:
-    """Yield what the wedge bound proves of halfspaces nearby."""
-    own = [one for i, one in enumerate(result.candidates) if i == result.chosen]
-    if not own or own[0].beta is None:
-        return
-    eta = wedge_scale(result)
-    angle = degrees(2 * math.asin(min(1.0, eta / 2)))
-    shift = ""
-    if result.error is not None and result.error.through == HalfspaceClass.ANY:
-        turned = eta**2 / 2
-        most = max(0.0, eta * (1 - turned) - abs(own[0].threshold) * turned)
-        shift = f", its threshold by {number(most)} at most"
-    yield (
-        f"Proved on held-out rows: a halfspace turned by up to {angle}{shift} disagrees with this "
-        f"one on {at_most(own[0].beta)} at most."
-    )
-
-
-def wedge_scale(result: FitResult) -> float:
-    """Return the scale of the wedge bound of the returned halfspace."""
-    own = (one.scale for one in result.testers if one.tester == WedgeTester.name and one.candidate == result.chosen)
-    scale: float | None = next(own, None)
-    return abs(scale or result.eps)
-
-
 def bound_details(result: FitResult | CertifyResult, certificate: CertificateRecord) -> Iterator[str]:
     """Yield the certified interval, how it was found, and where it is weakest."""
     opt, rows = certificate.opt, plural(certificate.n_rows, "row")
     class_ = Names.of(result).halfspaces(opt.through, certificate)
-    yield f"U: on {rows}, this one errs on {percent(certificate.error)}."
+    yield f"U, the error of this classifier on {rows}, is {percent(certificate.error)}."
     if certificate.n_errors == 0:
-        yield "So L = 0 is the answer: these labels can be separated."
+        yield "So the best possible is 0: these labels can be separated."
         return
     if opt.lower_empirical <= 0:
-        yield f"L: no bound above 0 was found for halfspaces {class_}."
+        yield f"No bound above 0 was found for linear classifiers {class_}."
         return
     yield (
-        f"L: on the same rows no halfspace {class_} errs on less than "
-        f"{at_least(opt.lower_empirical)}, whatever the features."
+        f"L, below which no linear classifier {class_} gets on the same rows, is {at_least(opt.lower_empirical)}. "
+        "It takes no assumption about the features."
     )
     if not certificate.comparable:
-        yield "U and L concern different classes of halfspaces, so there is no factor."
-    yield (
-        f"For new rows from the same source L is {at_least(opt.lower)}, with confidence "
-        f"{confidence(result.tau)} if rows are independent."
-    )
+        yield "U and L concern different classes of classifiers, so there is no factor."
+    if certificate.share < 1:
+        whose, condition = "all rows of the data, as for new ones,", "; for new rows, if rows are independent"
+    else:
+        whose, condition = "new rows from the same source", ", if rows are independent"
+    yield f"For {whose} L is {at_least(opt.lower)}, with confidence {confidence(result.tau)}{condition}."
     if certificate.method is CertificateMethod.SETS:
-        found = plural(certificate.n_sets, "disjoint set")
-        yield f"L was counted: no halfspace is right on all rows of any of {found} of rows."
+        found = plural(certificate.n_sets, "separate group")
+        yield f"L was counted: {found} of rows each force at least one error."
     else:
         low, high = degrees(certificate.angle_low), degrees(certificate.angle_high)
         yield (
-            f"L is weakest for halfspaces {low} to {high} from its direction. Where the curve "
-            "dips, a better halfspace could hide."
+            f"L is weakest for classifiers {low} to {high} from the direction of the certificate. Where the "
+            "curve dips, a better one could hide."
         )
 
 
@@ -215,10 +189,10 @@ def candidate_details(result: FitResult) -> Iterator[str]:
     """Yield how the returned halfspace was found, and why the search ended."""
     if result.chosen is not None and result.candidates[result.chosen :]:
         chosen = method_words(result.candidates[result.chosen].method)
-        yield (
-            f"Found by {chosen}, and chosen on the held-out rows among "
-            f"{plural(len(result.candidates), 'candidate')}; its bound accounts for the choice."
+        choice = (
+            f", and chosen on held-out rows among {count(len(result.candidates))} candidates; the bound allows for it"
         )
+        yield f"Found by {chosen}{choice if len(result.candidates) > 1 else ''}."
     yield f"The search ended because {stop_words(result.stop)}."
 
 
@@ -227,7 +201,10 @@ def feature_details(result: FitResult) -> Iterator[str]:
     shown = transform_words(result.transform.kind)
     yield f"Figures show {shown}. Gaussian features follow the lines."
     if shown_candidate(result) != result.chosen:
-        yield "Margins are along the last candidate of the path, which the tests are about."
+        yield (
+            f"Distances are from the boundary of candidate {shown_candidate(result)}, the last of the tested "
+            "updates, not of the returned classifier: the tests are about it."
+        )
 
 
 def shown_candidate(result: FitResult) -> int | None:
@@ -251,8 +228,8 @@ _SHAPE = 0.15
 _FEW_VALUES = 0.05
 """Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
 
-_OR_RANKS = "or use ranks"
-_REPLACE = "Replace {} by ranks, or by logarithms where all values are positive."
+_OR_RANKS = "or use normal scores"
+_REPLACE = "Transform {} by QuantileTransformer (normal output) or logarithms; this may not be enough."
 
 
 class Cause(enum.Enum):
@@ -261,11 +238,14 @@ class Cause(enum.Enum):
     CONSTANT = ("{} {is} constant", "Remove {}: the other tests can then run.")
     COPIES = ("{} repeat each other", "Remove one of {}: each follows from the others.")
     HEAVY = ("tails of {} are too heavy", _REPLACE)
-    LIGHT = ("tails of {} are too light", "Check {} for clipping or rounding, or use ranks.")
+    LIGHT = (
+        "tails of {} are too light",
+        "Check {} for clipping or rounding, or use normal scores. This may not be enough.",
+    )
     SKEW = ("{} {is} skewed", _REPLACE)
     FEW_VALUES = (
         "{} {has} few values",
-        "Use the halfspace as it is: features of few values hardly ever pass the tests.",
+        "Use the classifier as it is: features of few values hardly ever pass the tests.",
     )
     SCALE = (
         "mean, scale or correlation of {} is off",
@@ -348,7 +328,9 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     if shapes:
         # the strongest cause, and every feature of which it is true
         worst = max(shapes.values(), key=lambda one: (one[0] is Cause.CONSTANT, one[1]))[0]
+        shown = set(_evident_variables(telling))  # which the evidence shows come first
         found = sorted((j for j in shapes if shapes[j][0] is worst), key=lambda j: -shapes[j][1])
+        found.sort(key=lambda j: j not in shown)
         return Diagnosis(worst, _names(names, found), tester, distribution)
     first = _names(names, dict.fromkeys(_leading_moment(telling)))
     # another transform cures means and covariances, and nothing else; perhaps it was tried
@@ -375,6 +357,14 @@ def _leading_moment(one: TestResult) -> tuple[int, ...]:
         case Evidence(Moment(variables, False)):
             return variables
     return ()
+
+
+def _evident_variables(one: TestResult) -> Iterator[int]:
+    """Yield the variables of the moments that the evidence names."""
+    for evidence in one.evidence:
+        match evidence.subject:
+            case Moment(variables, False):
+                yield from variables
 
 
 def _highest_degree(one: TestResult) -> int:

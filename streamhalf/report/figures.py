@@ -11,13 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.report.svg import Axis, Bars, Comparison, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
+from streamhalf.report.svg import (
+    Axis,
+    Comparison,
+    Dots,
+    HeatMap,
+    Picture,
+    Plot,
+    Rule,
+    SignedBars,
+    Steps,
+    drawable,
+    span,
+)
 from streamhalf.report.tables import Cells, Result, Table, candidate_table, evidence_table
 from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
 from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, TestResult
 
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""
+
+_MOST_BARS = 30
+"""Weights that are drawn, the largest first."""
 
 _MOMENTS = ("he₁ mean", "he₂ scale", "he₃ skew", "he₄ tails")
 _MARGIN = "distance from the boundary"
@@ -70,18 +85,18 @@ def profile_figure(certificate: CertificateRecord, names: Names) -> Figure | Non
     floor = max(0.0, 2 * least - error) if least > 0 else 0.0
     most = 2 * error if error > 0 else math.inf  # larger bounds end at the top
     low, high = span((*(min(bound, most) for bound in bounds), error), low=floor, high=floor)
-    rules = [Rule(f"L = {percent(least / 100)}", "contrast", least)]
+    rules = [Rule(f"L = {at_least(least / 100)}", "contrast", least)]
     if certificate.comparable:
-        rules.insert(0, Rule(f"this halfspace {percent(error / 100)}", "reference", error, left=True))
+        rules.insert(0, Rule(f"this classifier {percent(error / 100)}", "reference", error, left=True))
     picture = Plot(
         "Lower bound by angle",
         f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%.",
         Axis("angle to the direction of the certificate", 0.0, 180.0, unit="°"),
-        Axis("errors of such halfspaces, at least", low, high, unit="%"),
+        Axis("errors of such classifiers, at least", low, high, unit="%"),
         (*rules, Steps("lower bound", edges=tuple(map(math.degrees, edges)), heights=bounds)),
     )
     through = names.halfspaces(certificate.opt.through, certificate)
-    caption = f"A halfspace {through}, at this angle, errs on this share of the rows or more."
+    caption = f"A linear classifier {through}, at this angle, errs on this share of the rows or more."
     cells: Cells = {
         "from": lambda one: degrees(one.angle_low),
         "to": lambda one: degrees(one.angle_high),
@@ -107,11 +122,16 @@ def candidate_figure(candidates: tuple[CandidateRecord, ...], chosen: int | None
         Axis("error on held-out rows", floor, high, unit="%"),
         (Dots("", values=errors, chosen=chosen),),
     )
-    caption = "Each candidate is a halfspace; the ringed one was returned."
+    caption = "Each candidate is a linear classifier; the ringed one was returned."
+    if chosen is not None and drawable(errors[chosen]) and errors[chosen] > min(known):
+        caption += (
+            " When chosen, it was the favourite (best of the tested updates, else logistic regression), and no other "
+            "was better by more than one standard error."
+        )
     return Figure((picture,), caption, (candidate_table(candidates),))
 
 
-def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figure | None:
+def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundary: str = "boundary") -> Figure | None:
     """Return rows along the halfspace against the Gaussian density."""
     counts, width = diagnostics.slab_counts, diagnostics.slab_width
     total, half = sum(counts), len(counts) // 2 - 1
@@ -128,14 +148,14 @@ def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figur
         )
     heights = span((*observed[1:-1], *expected[1:-1]), low=0.0, high=0.0)
     picture = Plot(
-        "Rows along the halfspace",
-        f"Histogram of {2 * half} slabs of width {width:.4g} beside the Gaussian share of each.",
+        "Rows by distance from the boundary",
+        f"Histogram of {2 * half} slabs of width {number(width)} beside the Gaussian share of each.",
         Axis(_MARGIN, -edges[-1], edges[-1]),
         Axis("share of rows in a slab", *heights, unit="%"),
         (
             Steps("rows", edges=edges, heights=observed[1:-1], filled=True),
             Steps("Gaussian", "contrast", edges, expected[1:-1]),
-            *_boundary(diagnostics),
+            _boundary(diagnostics, boundary),
         ),
     )
     ranges = (f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges))
@@ -149,14 +169,12 @@ def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figur
     return Figure((picture,), apart or "Rows of the final pass.", (table,))
 
 
-def _boundary(diagnostics: DiagnosticsRecord) -> tuple[Rule, ...]:
-    """Return where the halfspace begins, if that is not the middle of the distribution."""
-    threshold = diagnostics.threshold
-    words = f"boundary, t = {number(threshold)}"
-    return (Rule(words, "reference", 0.0, vertical=True),) if threshold else ()
+def _boundary(diagnostics: DiagnosticsRecord, words: str) -> Rule:
+    """Return where the classifier begins, at its threshold t."""
+    return Rule(f"{words}, t = {number(diagnostics.threshold)}", "reference", 0.0, vertical=True)
 
 
-def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figure | None:
+def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundary: str = "boundary") -> Figure | None:
     """Return the largest second moment in each slice along the halfspace."""
     inner, values = diagnostics.eigen_edges, diagnostics.eigenvalues
     if not inner or len(values) != len(inner) + 1 or not all(map(drawable, inner)):
@@ -168,11 +186,11 @@ def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figu
     heights = span((*values, *(rule.at for rule in rules)), low=0.0, high=1.0)
     largest = max(filter(drawable, values), default=math.nan)
     picture = Plot(
-        "Spread in slices along the halfspace",
+        "Spread by distance from the boundary",
         f"One value for each of {len(values)} slices; the largest is {number(largest)}.",
         Axis(_MARGIN, -reach, reach),
         Axis("largest second moment orthogonal to it", *heights),
-        (*rules, *_boundary(diagnostics), Steps("", edges=(-reach, *inner, reach), heights=values)),
+        (*rules, _boundary(diagnostics, boundary), Steps("", edges=(-reach, *inner, reach), heights=values)),
     )
     ends = ("", *map(number, inner), "")
     places = (f"{low} to {high}".strip() for low, high in itertools.pairwise(ends))
@@ -230,12 +248,11 @@ def weight_figure(result: Result) -> Figure | None:
     size = max(map(abs, heights)) or 1.0
     what = "weight" if spreads is None else "weight × spread of the feature"
     names = data.features or tuple(map(numbered, range(len(normal))))
-    picture = Plot(
-        "Weights of the halfspace",
-        f"{len(normal)} bars, {what}; the largest in size is {number(size)}.",
-        Axis("feature", 0.4, len(normal) + 0.6, whole=True, names=names),
-        Axis(what, -1.1 * size, 1.1 * size),
-        (Bars(heights=heights),),
+    order = sorted(range(len(normal)), key=lambda j: -abs(heights[j]))[:_MOST_BARS]
+    picture = SignedBars(
+        "Weights of the classifier",
+        f"{len(order)} bars, {what}; the largest in size is {number(size)}.",
+        tuple((names[j], heights[j]) for j in order),
     )
     columns = [(*names, "offset"), tuple(map(number, (*normal, halfspace.offset)))]
     labels = ["feature", "weight"]
@@ -246,8 +263,9 @@ def weight_figure(result: Result) -> Figure | None:
     low, high = data.label_names
     caption = (
         f"Predict {high} where weights·x + offset is 0 or more, else {low}. "
-        f"The offset is {number(halfspace.offset)}; bars above 0 speak for {high}."
+        f"The offset is {number(halfspace.offset)}. Bars: {what}; those to the right speak for {high}."
     )
+    caption += f" The {_MOST_BARS} largest of {len(normal)} are drawn." if len(normal) > _MOST_BARS else ""
     return Figure((picture,), caption, (table,))
 
 

@@ -14,7 +14,7 @@ from streamhalf.redact import plural
 from streamhalf.report import details, figures, tables, words
 from streamhalf.report.figures import Figure
 from streamhalf.report.tables import Table
-from streamhalf.report.voices import face_of, suspects_sentence
+from streamhalf.report.voices import Face, audit_command, face_of, has_one_class
 from streamhalf.report.words import Names, notice_words, other_notices
 from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult, WatchResult
 from streamhalf.testers.leading import MOMENTS, leading_rejection
@@ -36,6 +36,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {**vars(words), "outcome_words": tables.outcome_words}
     environment.filters |= {"plural": plural, "with_code": _with_code, "notice_words": notice_words}
+    environment.filters |= {"unbroken": lambda command: Markup(_unbroken(str(escape(command))))}
     return environment
 
 
@@ -96,18 +97,9 @@ def sections(
 ) -> Iterator[Section]:
     """Yield the sections of a report in their order; some may be empty."""
     names = Names.of(result)
-    if isinstance(result, FitResult):
-        yield _promise(result, names)
-    yield _bound(result, names)
-    labels = tables.label_table(result)
-    gist = "errors of each label, and of always guessing"
-    yield Section("labels", "Errors by label", gist, tables=_shown(labels))
-    yield _halfspace(result)
-    if isinstance(result, FitResult):
-        yield _candidates(result)
-        yield _features(result, names)
-        yield _testers(result, names)
-    yield _suspects(result, audit)
+    if not has_one_class(result):
+        yield from _sections(result, names)
+        yield _suspects(result, audit)
     if watch is not None:
         from streamhalf.report.watching import watch_section
 
@@ -122,6 +114,23 @@ def sections(
     yield Section("passes", "Passes", gist, tables=_shown(passes))
     facts = (tables.fact_table(result), *_shown(tables.setting_table(result)))
     yield Section("facts", "Facts and settings", "data, seed, versions, digests", tables=facts)
+    if not has_one_class(result):
+        yield Section("words", "Words", "what U, L, tau, slab and others mean", tables=(tables.word_table(),))
+
+
+def _sections(result: FitResult | CertifyResult, names: Names) -> Iterator[Section]:
+    """Yield the sections about a classifier."""
+    if isinstance(result, FitResult):
+        yield _promise(result, names)
+    yield _bound(result, names)
+    labels = tables.label_table(result)
+    gist = "errors of each label, and of always guessing"
+    yield Section("labels", "Errors by label", gist, tables=_shown(labels))
+    yield _halfspace(result)
+    if isinstance(result, FitResult):
+        yield _candidates(result)
+        yield _features(result, names)
+        yield _testers(result, names)
 
 
 def _shown(*found: Table) -> tuple[Table, ...]:
@@ -144,7 +153,7 @@ def _promise(result: FitResult, names: Names) -> Section:
         shown.append(tables.constant_table(result))
     texts = tuple(details.promise_details(result))
     gist = "what the tests saw" if rejection else "what the tests support"
-    return Section("promise", "Why this promise", gist, texts, _present(drawn), _shown(*shown))
+    return Section("promise", "Why this verdict", gist, texts, _present(drawn), _shown(*shown))
 
 
 def _bound(result: FitResult | CertifyResult, names: Names) -> Section:
@@ -155,7 +164,7 @@ def _bound(result: FitResult | CertifyResult, names: Names) -> Section:
     return Section(
         "bound",
         title,
-        "what no halfspace can beat",
+        "what no linear classifier can beat",
         tuple(details.bound_details(result, certificate)),
         _present(figures.profile_figure(certificate, names)),
         _shown(bounds) if len(bounds.rows) > 1 else (),
@@ -163,9 +172,8 @@ def _bound(result: FitResult | CertifyResult, names: Names) -> Section:
 
 
 def _halfspace(result: FitResult | CertifyResult) -> Section:
-    title = "The halfspace" if isinstance(result, FitResult) else "The classifier"
     drawn = _present(figures.weight_figure(result))
-    return Section("halfspace", title, "its weights", figures=drawn)
+    return Section("halfspace", "The classifier", "its weights", figures=drawn)
 
 
 def _candidates(result: FitResult) -> Section:
@@ -184,12 +192,12 @@ def _features(result: FitResult, names: Names) -> Section:
     own = [one for one in result.testers if one.candidate == shown]
     moment = _first(result.testers, MOMENTS)
     limit = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
+    boundary = "boundary" if shown in (None, result.chosen) else f"boundary of candidate {shown}"
     slices = None
     if result.data.dim > 1:  # there is no other direction than the one
-        slices = figures.slice_figure(measured, _first(own, "slab covariance"))
-    drawn = _present(
-        figures.moment_figure(measured, limit, names), figures.slab_figure(measured, _first(own, "slab mass")), slices
-    )
+        slices = figures.slice_figure(measured, _first(own, "slab covariance"), boundary)
+    slabs = figures.slab_figure(measured, _first(own, "slab mass"), boundary)
+    drawn = _present(figures.moment_figure(measured, limit, names), slabs, slices)
     gist = "moments, margins and spread beside a Gaussian"
     return Section("features", title, gist, tuple(details.feature_details(result)), drawn)
 
@@ -215,5 +223,6 @@ def _suspects(result: FitResult | CertifyResult, audit: AuditResult | None) -> S
         from streamhalf.report.audit import audit_section
 
         return Section("audit", title, "the audit of this model", html=Markup(audit_section(audit)))
-    said = suspects_sentence(result)
-    return Section("suspects", title, "how to list them", (said,) if said else ())
+    command = audit_command(result)
+    html = template("parts.html.j2").module.command(command) if command else ""  # type: ignore[attr-defined]
+    return Section("suspects", title, "how to list them", (Face.audit,) if command else (), html=html)

@@ -22,6 +22,12 @@ _LARGEST_DRAWN = 1e100
 _VANISHES = 1000.0
 """Times a limit that a bar may reach before both are drawn on a logarithmic axis."""
 
+_BESIDE = 2.0
+"""In widths of the bars of a ladder: a value farther away than this is beyond its axis."""
+
+_STEEP = 0.94
+"""Sine of 70 degrees, by which names of columns are turned that have no room side by side."""
+
 _SHADES = 20
 Place = Callable[[float], float]
 
@@ -67,9 +73,7 @@ class Canvas:
     def axis(self, axis: Axis, ends: tuple[float, float], base: float) -> None:
         """Add a horizontal axis, its ticks as far apart as their words need, and its label."""
         place, width = axis.along(*ends), ends[1] - ends[0]
-        shown = {value: axis.tick(value) for value in axis.ticks(max(2, int(width // 75)))}
-        if axis.names and LETTER * (1 + max(map(len, axis.names))) * len(axis.names) < width:
-            shown = {i + 1.0: name for i, name in enumerate(axis.names)}
+        shown = {value: axis.tick(value) for value in axis.ticks(max(3, int(width // 65)))}
         for value, words in shown.items():
             self.line(place(value), base, place(value), base + 5, "axis")
             self.text(place(value), base + 19, words, "tick", "middle")
@@ -85,7 +89,7 @@ class Canvas:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A labelled range; `names` of things numbered from 1 replace the numbers where they fit."""
+    """A labelled range."""
 
     label: str
     low: float
@@ -93,7 +97,6 @@ class Axis:
     log: bool = False
     unit: str = ""
     whole: bool = False
-    names: tuple[str, ...] = ()
 
     def along(self, start: float, end: float) -> Place:
         """Return the map from values to coordinates; values beyond the ends stay at the ends."""
@@ -108,7 +111,8 @@ class Axis:
 
     def tick(self, value: float) -> str:
         """Return a value in the unit of the axis."""
-        return f"{value:.4g}{self.unit}"
+        short = f"{value:.4g}"
+        return (f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short) + self.unit
 
     def ticks(self, most: int) -> tuple[float, ...]:
         """Return at most `most` round values of the range."""
@@ -206,22 +210,6 @@ class Dots(Mark):
 
 
 @dataclass(frozen=True, slots=True)
-class Bars(Mark):
-    """One bar from zero for each of a few things numbered from 1."""
-
-    heights: tuple[float, ...] = ()
-
-    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
-        """Draw the bars, then the line that they stand on."""
-        zero, wide = y(0.0), 0.8 * (x(1.0) - x(0.0))
-        for i, value in enumerate(self.heights):
-            if drawable(value):
-                low, high = sorted((zero, y(value)))
-                canvas.rect(x(i + 1.0) - wide / 2, low, wide, high - low, "fill main")
-        canvas.line(x(-math.inf), zero, x(math.inf), zero, "axis")
-
-
-@dataclass(frozen=True, slots=True)
 class Rule(Mark):
     """A horizontal line at a value, named above its left or right end; or a vertical one."""
 
@@ -231,15 +219,22 @@ class Rule(Mark):
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """Draw from end to end."""
-        left, right = x(-math.inf), x(math.inf)
         if self.vertical:
             canvas.line(x(self.at), y(-math.inf), x(self.at), y(math.inf), self.role)
-            canvas.text(x(self.at), y(math.inf) - 4, self.label, f"tick on-{self.role}", "middle")
+        else:
+            canvas.line(x(-math.inf), y(self.at), x(math.inf), y(self.at), self.role)
+
+    def name(self, canvas: Canvas, x: Place, y: Place, height: float) -> None:
+        """Write the label above this height, over all lines."""
+        left, right = x(-math.inf), x(math.inf)
+        kind = f"tick on-{self.role}"
+        if self.vertical:
+            half = LETTER * len(self.label) / 2
+            canvas.text(min(max(x(self.at), left + half), right - half), y(math.inf) - 4, self.label, kind, "middle")
             return
-        height = y(self.at)
-        canvas.line(left, height, right, height, self.role)
         place, anchor = (left + 4, "start") if self.left else (right, "end")
-        canvas.text(place, height - 5, self.label, f"tick on-{self.role}", anchor)
+        room = height > y(math.inf) + 12  # below the name of a vertical line
+        canvas.text(place, height - 5 if room else y(self.at) + 14, self.label, kind, anchor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,38 +263,85 @@ class Plot(Picture):
             canvas.line(left, y(value), right, y(value), "grid")
             canvas.text(left - 8, y(value) + 4, words, "tick", "end")
         canvas.axis(self.x, (left, right), bottom)
-        for mark in sorted(self.marks, key=lambda one: isinstance(one, Rule)):  # words lie above lines
+        rules = [one for one in self.marks if isinstance(one, Rule)]
+        for mark in (*(one for one in self.marks if not isinstance(one, Rule)), *rules):
             mark.paint(canvas, x, y)
+        level = [y(one.at) for one in rules if not one.vertical]
+        for rule in rules:  # of two lines close together, both names are above the upper one
+            own = y(rule.at)
+            rule.name(canvas, x, y, min((one for one in level if 0 < own - one < 20), default=own))
         return height
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder(Picture):
-    """Shares of rows on one axis from 0%, one below the other: (name, words, low, value, high).
+    """Shares of rows on one axis, one below the other: (name, words, low, value, high).
 
-    A rung is a dot at its value with a bar from `low` to `high` behind it. Each has its words in a
-    line of its own above, so no two labels ever meet.
+    A rung is a bar from `low` to `high`, and a dot at its value, if it has one. The axis is that of the
+    bars: a value far beyond them is an arrow at its end. Each rung has its words in a line of its own
+    above, so no two labels ever meet.
     """
 
-    rungs: tuple[tuple[str, str, float, float, float], ...]
+    rungs: tuple[tuple[str, str, float, float | None, float], ...]
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        ends = [100 * end for _, _, low, _, high in self.rungs for end in (low, high)]
+        near = [100 * end for _, _, low, _, high in self.rungs[:-1] for end in (low, high)] or ends
+        low, high = min(near), max(near)
+        wide = max(high - low, 0.05 * high)
+        if max(ends) <= high + _BESIDE * wide:
+            low, high = min(ends), max(ends)
+        room = 0.15 * max(high - low, 0.05 * high) or 0.5
+        return (0.0 if low < 0.5 * high else low - room), high + room
 
     def paint(self, canvas: Canvas) -> float:
         """Draw the rungs, then the axis below all of them."""
-        most = max(100 * max(value, high) for _, _, _, value, high in self.rungs)
-        axis = Axis("share of rows that are wrong", 0.0, 1.04 * most or 1.0, unit="%")
+        axis = Axis("share of rows that are wrong", *self._range, unit="%")
         left, right, tall = 16.0, canvas.width - 20.0, 50.0
         place = axis.along(left, right)
         for i, (name, words, low, value, high) in enumerate(self.rungs):
             top = tall * i
+            beyond = 100 * low > axis.high
             canvas.text(left - 8, top + 16, name, "name")
-            canvas.text(right, top + 16, words, "tick", "end")
+            canvas.text(right, top + 16, f"{words}, beyond this axis" if beyond else words, "tick", "end")
             canvas.line(left, top + 34, right, top + 34, "grid")
             start, end = place(100 * low), place(100 * high)
-            canvas.rect(start, top + 29, max(end - start, 2.0), 10, "fill excluded")
             kind = ("main", "good", "reference")[min(i, 2)]
-            canvas.add("circle", cx=place(100 * value), cy=top + 34, r=6, kind=f"dot {kind}")
+            if beyond:
+                canvas.add("path", d=f"M{_short(right)} {_short(top + 34)}l-12 -7v14Z", kind=f"dot {kind}")
+                continue
+            if high > low or value is None:
+                canvas.rect(
+                    start, top + 27, max(end - start, 3.0), 14, f"fill {'good' if value is None else 'excluded'}"
+                )
+            if value is not None:
+                canvas.add("circle", cx=place(100 * value), cy=top + 34, r=5, kind=f"dot {kind}")
         canvas.axis(axis, (left, right), tall * len(self.rungs) + 4)
         return tall * len(self.rungs) + 50
+
+
+@dataclass(frozen=True, slots=True)
+class SignedBars(Picture):
+    """Values of named things as bars to the left or right of zero: (name, value)."""
+
+    bars: tuple[tuple[str, float], ...]
+
+    def paint(self, canvas: Canvas) -> float:
+        """Draw name and value above each bar."""
+        left, right, tall = 2.0, canvas.width - 2.0, 38.0
+        size = max((abs(value) for _, value in self.bars), default=0.0) or 1.0
+        at = Axis("", -size, size).along(left, right)
+        for i, (name, value) in enumerate(self.bars):
+            y = tall * i
+            remark = f"{value:+.4g}"
+            room = max(4, int((right - left) / BOLD - len(remark) - 2))
+            canvas.text(left, y + 14, name if len(name) <= room else f"{name[: room - 1]}…", "name")
+            canvas.text(right, y + 14, remark, "tick", "end")
+            low, high = sorted((at(0.0), at(value)))
+            canvas.rect(low, y + 20, high - low, 12, f"fill {'main' if value >= 0 else 'contrast'}")
+            canvas.line(at(0.0), y + 18, at(0.0), y + 34, "axis")
+        return tall * len(self.bars) + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,19 +361,25 @@ class HeatMap(Picture):
         tall = min(wide, 30.0) if n_columns > n_rows or wide > 30 else wide
         tall = max(tall, 14.0) if n_rows <= 16 else tall
         longest = LETTER * max(map(len, self.columns))
-        for j in range(0, n_columns, math.ceil((longest + LETTER) / wide)):
-            if (x := left + (j + 0.5) * wide) + longest / 2 <= canvas.width:
+        turned = longest + LETTER > wide
+        top = 12 + _STEEP * longest if turned else 22.0
+        for j in range(0, n_columns, math.ceil(14 / wide) if turned else 1):
+            x = left + (j + 0.5) * wide
+            if turned:
+                turn = f"translate({_short(x + 4)} {_short(top - 6)}) rotate(-70)"
+                canvas.add("text", self.columns[j], transform=turn, kind="tick")
+            else:
                 canvas.text(x, 14, self.columns[j], "tick", "middle")
         for i in range(0, n_rows, math.ceil(14 / tall)):
-            canvas.text(left - 6, 26 + (i + 0.5) * tall, self.rows[i], "tick", "end")
+            canvas.text(left - 6, top + 4 + (i + 0.5) * tall, self.rows[i], "tick", "end")
         for i, row in enumerate(self.values):
             for j, value in enumerate(row):
                 if drawable(value):
                     hint = f"{self.rows[i]}, {self.columns[j]}: {value:.4g}"
-                    corner = (left + j * wide, 22 + i * tall)
+                    corner = (left + j * wide, top + i * tall)
                     self._cell(canvas, *corner, (wide, tall), value / self.limit, hint)
-        canvas.rect(left, 22, wide * n_columns, tall * n_rows, "frame")
-        return self._paint_scale(canvas, left, 26 + tall * n_rows)
+        canvas.rect(left, top, wide * n_columns, tall * n_rows, "frame")
+        return self._paint_scale(canvas, left, top + 4 + tall * n_rows)
 
     @staticmethod
     def _cell(canvas: Canvas, x: float, y: float, size: tuple[float, float], shade: float, hint: str = "") -> None:
@@ -379,7 +427,7 @@ class Comparison(Picture):
         if self.is_log:
             least = min(value for value in self._drawn if value > 0)
             axis = Axis("", least / 2, most * (most / least) ** 0.05, log=True)
-        at = axis.along(left, right)
+        at = axis.along(*((left + 16, right - 16) if self.is_log else (left, right)))
         limit = at(self.limit)
         canvas.text(limit, 14, self.limit_words, "tick", "start" if limit < right / 2 else "end")
         for i, (name, remark, value) in enumerate(self.bars):
@@ -392,4 +440,8 @@ class Comparison(Picture):
                 kind = "contrast" if value > self.limit else "main"
                 canvas.rect(left, y + 20, at(value) - left, 16, f"fill {kind}")
             canvas.line(limit, y + 20, limit, y + 40, "end")
-        return 32 + tall * len(self.bars)
+        base = 32 + tall * len(self.bars)
+        if not self.is_log:
+            return base
+        canvas.axis(axis, (left + 16, right - 16), base + 2)
+        return base + 28

@@ -211,7 +211,10 @@ def lacking_table(result: FitResult) -> Table:
         or (one.role is Role.REFINEMENT and one.rows_needed is not None)
     ]
     labels = ("tester", "rows", "rows needed")
-    return result_table("Testers with too few rows", lacking, Names.of(result), *labels)
+    found = result_table(
+        "Testers with too few rows; each uses only a part of all rows", lacking, Names.of(result), *labels
+    )
+    return replace(found, labels=("tester", "rows it used", "rows it needs"))
 
 
 def evidence_table(one: TestResult, names: Names) -> Table:
@@ -338,11 +341,11 @@ def bound_table(certificate: CertificateRecord, names: Names) -> Table:
     """Return L for every class of halfspaces that was looked at, the claimed one first."""
     found = {one.through: one for one in (certificate.opt, *certificate.bounds)}
     cells: Cells = {
-        "halfspaces": lambda one: names.halfspaces(one.through, certificate),
+        "linear classifiers": lambda one: names.halfspaces(one.through, certificate),
         "L on these rows": lambda one: at_least(one.lower_empirical),
         "L for new rows": lambda one: at_least(one.lower),
     }
-    return Table.of("Lower bounds by class", cells, found.values(), words=("halfspaces",))
+    return Table.of("Lower bounds by class", cells, found.values(), words=("linear classifiers",))
 
 
 def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
@@ -365,7 +368,7 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
         "rows seen": of_path(lambda one: count(one.rows_seen)),
         "accepted": of_path(lambda one: count(one.rows_accepted)),
         "of expected": of_path(lambda one: number(ratio(one))),
-        "wedge bound beta": lambda one: percent(one.beta),
+        "nearby ones differ on, at most": lambda one: percent(one.beta),
     }
     known = Table.of("Candidates", cells, candidates)
     kept = [i for i in range(len(cells)) if any(row[i] != ABSENT for row in known.rows)]
@@ -403,6 +406,27 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
 
 # provenance
 
+_WORDS = (
+    (
+        "linear classifier",
+        "says one label where a weighted sum of the features is at least a threshold, else the other",
+    ),
+    ("halfspace", "the rows to which a linear classifier gives one label; also the classifier itself"),
+    ("U", "the error of this classifier on the rows that the certificate read"),
+    ("L", "a share of these rows that every linear classifier gets wrong, or more"),
+    ("tau", "the probability that any bound or verdict of this page is wrong, all together"),
+    ("tester", "a test of the features against a Gaussian; those on held-out rows decide"),
+    ("he₁ to he₄", "Hermite moments of a feature: mean, scale, skew and tails; 0 for a standard Gaussian"),
+    ("slab", "the rows in a range of distances from the boundary of a classifier"),
+    ("wedge", "the rows on which a classifier and one turned a little disagree"),
+    ("eps, delta, eta", "scales of the tests: the smaller, the closer to the boundary they look"),
+)
+
+
+def word_table() -> Table:
+    """Return technical words of a report and what they mean."""
+    return Table("Words of this page", ("word", "meaning"), _WORDS, words=("word", "meaning"))
+
 
 def fact_table(result: Result) -> Table:
     """Return data, parameters, versions and digests."""
@@ -421,7 +445,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield "share of tau for the upper bound", number(error.tau)
     if (certificate := result.certificate) is not None:
         if certificate.method is CertificateMethod.SETS:
-            yield "disjoint sets of rows in conflict", count(certificate.n_sets)
+            yield "groups of rows that each force an error", count(certificate.n_sets)
         else:
             yield "degree of its slab moments", str(certificate.degree)
         if certificate.opt.tau is not None:
@@ -460,4 +484,4 @@ def _setting(name: str, value: object) -> str:
 def seed_words(result: Result) -> str:
     """Return the seed and where it came from."""
     seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
-    return f"{seed}, {'drawn by the system' if result.seed_drawn else 'given'}"
+    return f"{seed}, drawn by the system" if result.seed_drawn else f"{seed}"

@@ -106,14 +106,11 @@ def show_face(console: Console, face: Face) -> None:
     """Print the first screen of a result."""
     console.print(Text(f"{face.title}: {face.subject}"), overflow="fold")
     if face.tiles:
-        layout = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 4, 0, 0))
+        layout = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
         for _ in face.tiles:
             layout.add_column()
-        height = 2 + max(len(tile.notes) for tile in face.tiles)
-        columns = [[tile.name, tile.value, *tile.notes] for tile in face.tiles]
-        for i in range(height):
-            style = ("dim", "bold", "")[min(i, 2)]
-            cells = (column[i] if i < len(column) else "" for column in columns)
+        columns = [(tile.name, tile.value, "\n".join(tile.notes)) for tile in face.tiles]
+        for style, cells in zip(("dim", "bold", ""), zip(*columns, strict=True), strict=True):
             layout.add_row(*(Text(cell, style) for cell in cells))
         console.print()
         console.print(layout)
@@ -123,8 +120,13 @@ def show_face(console: Console, face: Face) -> None:
     console.print(line)
     if face.measured:
         _say(console, face.measured, "dim")
+    for one in face.caveats:
+        console.print(_hanging("• ", one.replace("`", "")))
     for one in face.advice:
         console.print(_hanging("→ ", one.replace("`", "")))
+    if face.command:
+        console.print(_hanging("→ ", face.audit))
+        console.print(Text(_pasted(face.command, console.width), "cyan"), soft_wrap=True)
 
 
 def _hanging(mark: str, words: str) -> Grid:
@@ -132,6 +134,18 @@ def _hanging(mark: str, words: str) -> Grid:
     layout = Grid.grid(Column(no_wrap=True), Column(overflow="fold"))
     layout.add_row(Text(mark, "cyan"), Text(words))
     return layout
+
+
+def _pasted(command: str, width: int) -> str:
+    """Return a command in lines that a shell takes together."""
+    if len(command) <= width:
+        return command
+    lines = [""]
+    for part in re.split(r" (?=--)", command):
+        if lines[-1] and len(lines[-1]) + len(part) > width - 3:
+            lines.append("")
+        lines[-1] += part + " "
+    return "\\\n".join(lines).rstrip()
 
 
 def show_panel(console: Console, said: str, title: str) -> None:

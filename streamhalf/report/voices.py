@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from streamhalf.redact import plural
 from streamhalf.report.details import Cause, diagnose
@@ -21,6 +22,7 @@ from streamhalf.report.words import (
     at_most,
     confidence,
     constant,
+    count,
     factor,
     notice_of,
     notice_sentence,
@@ -35,13 +37,15 @@ from streamhalf.results import (
     HalfspaceClass,
     MomentTestResult,
     NoticeCode,
+    Outcome,
     PromiseCode,
     Quality,
     StreamRecord,
     Verdict,
 )
 
-MOST_ADVICE = 3
+MOST_SAID = 3
+"""Caveats and pieces of advice together: the first caveat and the first advice come first."""
 
 _TIGHT = 1.5
 """The factor up to which nothing is said about a tighter bound."""
@@ -49,14 +53,14 @@ _TIGHT = 1.5
 _MORE_ROWS = 20
 """Times the rows at hand: nobody is advised to gather more than these."""
 
-_FIRST = (
-    *(NoticeCode.ERRORS_DISAGREE, NoticeCode.ERRORS_CLUSTER, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
+_CAVEATS = (
+    *(NoticeCode.ERRORS_DISAGREE, NoticeCode.ERRORS_CLUSTER, NoticeCode.NEARLY_ONE_CLASS),
     *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.EPS_NOT_REACHED),
+    *(NoticeCode.ROWS_IN_ORDER, NoticeCode.REPEATED_ROWS, NoticeCode.NO_ROOM),
 )
-_LAST = (NoticeCode.ROWS_IN_ORDER, NoticeCode.REPEATED_ROWS, NoticeCode.NO_ROOM)
-"""Notices that are advice too, before and after what to do about the features."""
+"""Notices of the first screen, the most important first."""
 
-_UNFIT = "No promise for these features (rejected):"
+_UNFIT = "No promise against chosen label flips (rejected):"
 
 SIGNS = {"good": "✓", "bad": "!", "open": "?"}
 
@@ -96,34 +100,89 @@ class Face:
     tiles: tuple[Tile, ...]
     promise: PromiseLine
     ladder: Ladder | None
-    measured: str
-    advice: tuple[str, ...]
+    measured: str = ""
+    caveats: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    command: str = ""
+    """That lists wrong labels; alone on its line."""
+
+    audit: ClassVar[str] = "To list errors that may be wrong labels, run:"
 
 
 def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
     """Return the first screen of a result."""
     subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
     if isinstance(result, MomentTestResult):
-        return Face("Test of features", subject, (), _test_promise(result), None, "", tuple(_remedies(result)))
+        return Face("Test of features", subject, (), _test_promise(result), None, advice=tuple(_remedies(result)))
     title = "Linear classifier" if isinstance(result, FitResult) else "Given linear classifier"
+    promise = promise_line(result)
+    if has_one_class(result):
+        question = "Did you choose the right column of labels? A classifier needs two different labels."
+        return Face(title, subject, (), promise, None, advice=(question,))
     tiles: tuple[Tile, ...] = ()
     ladder = None
     if (quality := result.quality) is not None:
         tiles, ladder = tuple(_tiles(result, quality)), _ladder(result, quality)
-    advice = tuple(dict.fromkeys(filter(None, _advice(result))))[:MOST_ADVICE]
-    return Face(title, subject, tiles, promise_line(result), ladder, _measured(result), advice)
+    caveats, advice = (list(dict.fromkeys(found)) for found in (_caveats(result), _advice(result)))
+    command = audit_command(result)
+    room = MOST_SAID - bool(command)
+    n_advice = min(len(advice), max(room - len(caveats), 1))
+    shown = tuple(caveats[: room - n_advice]), tuple(advice[:n_advice])
+    return Face(title, subject, tiles, promise, ladder, _measured(result), *shown, command)
+
+
+def has_one_class(result: FitResult | CertifyResult) -> bool:
+    """Return whether all labels are the same, so that nothing could be learned."""
+    return notice_of(result, NoticeCode.ONE_CLASS) is not None
 
 
 # quality
 
 
 def _tiles(result: FitResult | CertifyResult, quality: Quality) -> Iterator[Tile]:
-    bound = "no bound for fresh rows" if quality.upper is None else f"at most {at_most(quality.upper)} on fresh rows"
-    notes = ("on held-out rows", bound) if quality.held_out else (bound,)
-    yield Tile("Error", percent(quality.error), notes)
+    yield Tile("Error", percent(quality.error), tuple(_error_notes(result, quality)))
     yield _best_tile(result, quality)
     always = f"always “{Names.of(result).label(quality.guess_label)}”"
     yield Tile("Guessing", percent(quality.guess), (always,))
+
+
+def _error_notes(result: FitResult | CertifyResult, quality: Quality) -> Iterator[str]:
+    """Yield on which rows the error was counted, if not on all, and what is known of others."""
+    error, certificate = result.error, result.certificate
+    if quality.held_out:
+        yield "on held-out rows"
+    elif (upper := _upper_of_all(result)) is not None:
+        yield "on a sample of the rows"
+        yield f"all rows: ≤ {at_most(upper)}"
+    apart = error is not None and error.n_rows < quality.rows and certificate is not None and not quality.held_out
+    apart = apart and stream_of(result) is None
+    upper = useful_upper(result, quality)
+    if upper is None:
+        if apart and error is not None and quality.upper is None:
+            yield f"held-out rows: {percent(error.empirical)}"
+        useful = "no" if quality.upper is None else "no useful"
+        yield f"{useful} bound for fresh rows"
+    elif apart and error is not None:
+        yield f"fresh rows: {percent(error.empirical)} (≤ {at_most(upper)})"
+    else:
+        yield f"at most {at_most(upper)} on fresh rows"
+
+
+def useful_upper(result: FitResult | CertifyResult, quality: Quality) -> float | None:
+    """Return the bound for fresh rows; None where errors bunch together so much that guessing is as good."""
+    clustered = result.error is not None and result.error.segments is not None
+    useless = clustered and quality.upper is not None and quality.upper >= quality.guess
+    return None if useless else quality.upper
+
+
+def _upper_of_all(result: FitResult | CertifyResult) -> float | None:
+    """Return the bound of the error on all rows, where a sample of them was counted."""
+    certificate, promise = result.certificate, result.promise
+    if certificate is None or certificate.share >= 1 or stream_of(result) is not None:
+        return None
+    if promise is None or promise.factor is None:
+        return None
+    return promise.factor * certificate.opt.lower
 
 
 def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
@@ -135,13 +194,16 @@ def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
     lower = quality.lower if certificate.comparable else certificate.opt.lower
     if not lower or lower <= 0:
         return Tile(name, "unknown", ("no bound above 0 was found",))
-    notes = [f"of any {_class(result, certificate)}"]
+    class_ = _class(result, certificate)
+    notes = [f"no {class_} gets below" if len(class_) < 20 else f"for any {class_}"]
     proved = 0.0 if result.promise is None else result.promise.factor or 0.0
     if not certificate.comparable:
         notes.append("this one is of another class")
     elif quality.factor is not None:
         times = factor(max(proved, quality.factor))  # of a sample, the one that is proved
-        notes.append("this one is as good" if times == "1" else f"this one: {times} × that")
+        notes.append("this one is as good" if times == "1" else f"this one: ≤ {times} × the best")
+        if (upper := _upper_of_all(result)) is not None and not quality.held_out:
+            notes.append(f"({at_most(upper)} / {at_least(lower)})")
     return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
 
 
@@ -154,14 +216,19 @@ def _class(result: FitResult | CertifyResult, certificate: CertificateRecord) ->
 
 
 def _ladder(result: FitResult | CertifyResult, quality: Quality) -> Ladder:
-    high = quality.error if quality.upper is None else quality.upper
-    words = percent(quality.error) + ("" if quality.upper is None else f", at most {at_most(high)}")
-    rungs = [("Error", words, quality.error, quality.error, high)]
+    error, words = quality.error, percent(quality.error)
+    high = useful_upper(result, quality)
+    words += "" if high is None else f"; fresh rows ≤ {at_most(high)}"
+    rungs: list[tuple[str, str, float, float | None, float]] = [
+        ("Error", words, error, error, error if high is None else max(error, high))
+    ]
     if quality.lower is not None and quality.lower > 0:
-        certificate = result.certificate
-        error = quality.error if certificate is None or stream_of(result) is None else certificate.error
-        low, high = quality.lower, max(quality.lower, error)
-        rungs.append(("Best possible", f"between {at_least(low)} and {at_most(high)}", low, low, high))
+        upper = None if quality.held_out else _upper_of_all(result)
+        if stream_of(result) is not None and result.certificate is not None:
+            error = result.certificate.error  # the rows that L speaks of
+        low, high = quality.lower, max(quality.lower, error if upper is None else upper)
+        top = percent(high) if upper is None else at_most(high)
+        rungs.append(("Best possible", f"{at_least(low)} to {top}", low, None, high))
     guess = quality.guess
     rungs.append(("Guessing", percent(guess), guess, guess, guess))
     said = "; ".join(f"{name}: {words}" for name, words, *_ in rungs)
@@ -169,37 +236,40 @@ def _ladder(result: FitResult | CertifyResult, quality: Quality) -> Ladder:
 
 
 def _measured(result: FitResult | CertifyResult) -> str:
-    """Return on which rows the numbers were counted, and what their bound is for."""
+    """Return on which rows the numbers were counted, and what their bounds are for."""
     error, quality, certificate = result.error, result.quality, result.certificate
     if error is None or quality is None:
         return ""
     apart = certificate is None or quality.held_out
-    unseen = f"{plural(error.n_rows, 'row')} that it did not learn from"
+    unseen = plural(error.n_rows, "held-out row")
     rows = f"all {plural(quality.rows, 'row')}" if quality.rows > 1 else "the row"
-    sure = f"confidence {confidence(quality.tau)}"
-    stream = stream_of(result)
-    if quality.upper is None:
-        bound = "No bound for fresh rows: the error drifts along the rows."
-    elif error.segments:
-        bound = f"Bound for fresh rows: from {error.segments} segments of rows, {sure}."
-    elif stream is not None:
-        bound = f"Bound for fresh rows: {sure} at all looks together, if rows come independently."
-    elif not isinstance(result, FitResult):
-        bound = f"Bound for fresh rows: {sure}, if it never saw these rows."
-    else:
-        bound = f"Bound for fresh rows: from {'these' if apart else unseen}, {sure}."
-    if stream is not None:
-        best = "" if stream.certificate is None else f"Best possible: for {rows_of(stream.certificate)} alone. "
-        return f"Error and guessing: counted on {rows_of(stream.errors)} of the stream. {best}{bound}"
+    sure = f"confidence {confidence(result.tau)}"
+    if (stream := stream_of(result)) is not None:
+        best = "" if stream.certificate is None else f" Best possible: on {rows_of(stream.certificate)} alone."
+        bound = f"{sure} at all looks together, if rows come independently"
+        if quality.upper is None:
+            bound = "no bound, as the error drifts along the rows"
+        return f"Error and guessing: on {rows_of(stream.errors)} of the stream.{best} Fresh rows: {bound}."
     if certificate is None:
-        return f"Error and guessing: counted on {unseen}. {bound}"
-    if certificate.share < 1:
+        counted = f"Error and guessing: on {unseen}."
+    elif certificate.share < 1:
         sample = f"a random sample of {plural(certificate.n_rows, 'row')}"
-        best = f"Best possible: for {rows}, confidence {confidence(1 - quality.confidence)}, from {sample}."
-        return f"{best} Error: counted on {unseen if apart else 'that sample'}. {bound}"
-    if apart:
-        return f"Best possible and guessing: counted on {rows}. Error: counted on {unseen}. {bound}"
-    return f"Error, best possible and guessing: counted on {rows}. {bound}"
+        error_too = "" if apart else " and error"
+        counted = f"Best possible{error_too}: from {sample} ({sure})."
+        counted += f" Error: on {unseen}." if apart else ""
+    elif apart:
+        counted = f"Best possible and guessing: on {rows}. Error: on {unseen}."
+    else:
+        counted = f"Error, best possible and guessing: on {rows}."
+    if quality.upper is None:
+        return f"{counted} No bound for fresh rows: the error drifts along the rows."
+    if useful_upper(result, quality) is None:
+        return counted
+    if not isinstance(result, FitResult):
+        return f"{counted} Fresh rows: if it never saw these rows ({sure})."
+    choice = len(result.candidates)
+    allowed = f", with the choice among {choice} candidates allowed for" if choice > 1 else ""
+    return f"{counted} Fresh rows: {sure}, from {'these' if apart else unseen}{allowed}."
 
 
 def stream_of(result: FitResult | CertifyResult) -> StreamRecord | None:
@@ -222,13 +292,11 @@ def proved(result: FitResult | CertifyResult) -> str:
         return ""
     if promise.code is PromiseCode.NO_BETTER or (quality is not None and not quality.beats_guess):
         return ""
-    sure = f" (confidence {confidence(1 - promise.confidence)})" if promise.confidence < 1 else ""
     times = factor(promise.factor)
+    found = "to be" if times == "1" else f"within a factor {times} of"
     stream = stream_of(result)
     where = "these rows" if stream is None or stream.certificate is None else rows_of(stream.certificate)
-    return (
-        "to be" if times == "1" else f"within a factor {times} of"
-    ) + f" the best {_class(result, certificate)} on {where}{sure}"
+    return f"{found} the best {_class(result, certificate)} on {where}"
 
 
 def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
@@ -240,7 +308,7 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
             return PromiseLine("bad", _UNFIT, _not_these(result))
         tone = "good" if verdict is Verdict.ACCEPTED else "open"
         return PromiseLine(tone, f"{sentence(str(verdict or 'no promise'))[:-1]}:", "no labels.")
-    also = f" Proved: {said}." if (said := proved(result)) else ""
+    also = f" Proved for any features: {said}." if (said := proved(result)) else ""
     stream = stream_of(result)
     like = "" if stream is None else f" on rows like {rows_of(stream.tests)}, whose features were tested"
     match found.code:
@@ -255,11 +323,9 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
             tested = "" if stream is None else f" of {rows_of(stream.tests)}"
             return PromiseLine("good", title, f"the features{tested} pass every test; proved {said}.")
         case PromiseCode.FACTOR:
-            return PromiseLine(
-                "good",
-                title if verdict else "Proved",
-                ("proved " if verdict else "") + f"{said}, whatever the features.",
-            )
+            if verdict is None:
+                return PromiseLine("good", "Proved", f"{said}, for any features.")
+            return PromiseLine("good", title, f"proved {said}, for any features. {_tests(result)}")
         case PromiseCode.FEATURES:
             return PromiseLine("bad", _UNFIT, f"{_not_these(result)}{also}")
         case PromiseCode.VACUOUS:
@@ -273,13 +339,13 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
     title = "No promise (inconclusive):" if verdict else "Nothing proved:"
     if one := notice_of(result, NoticeCode.ONE_CLASS):
         title = "Nothing to learn (inconclusive):"
-        words = f"all labels are “{Names.of(result).label(one['label'])}”."
+        words = f"every label is “{Names.of(result).label(one['label'])}”, so no classifier was learned."
     elif found.code is PromiseCode.NO_BETTER:
         words = f"it is {'not shown to be' if verdict else 'no'} better than guessing."
     elif found.code is PromiseCode.NOISE:
         words = "label noise stopped the tests, and more rows would not help."
     elif found.rows_needed is not None:
-        words = f"the tests need about {about(found.rows_needed)} rows."
+        words = f"the tests need about {about(found.rows_needed)} rows in all; you have {count(result.data.rows)}."
     else:
         words = "the tests neither passed nor rejected."
     return PromiseLine("open", title, words + also)
@@ -293,7 +359,22 @@ def code_of(result: FitResult | CertifyResult) -> PromiseCode | None:
 def _not_these(result: FitResult | CertifyResult) -> str:
     cause = diagnose(result) if isinstance(result, FitResult) else None
     why = f": {cause.clause()}." if cause else "."
-    return f"they fail a test{why} The numbers above hold all the same."
+    return f"{_rejecting(result) or 'a test rejects'} the features{why}"
+
+
+def _rejecting(result: FitResult | CertifyResult) -> str:
+    """Return how many of the judged testers reject; empty if none does."""
+    judged = [one for one in result.testers if one.has_say] if isinstance(result, FitResult) else []
+    found = {one.tester for one in judged if one.outcome is Outcome.REJECTED}
+    total = plural(len({one.tester for one in judged}), "test")
+    return f"{len(found)} of {total} {'rejects' if len(found) == 1 else 'reject'}" if found else ""
+
+
+def _tests(result: FitResult | CertifyResult) -> str:
+    """Return that the tests do not vouch for the features of a certified classifier."""
+    found = _rejecting(result)
+    why = f"{found} the features" if found else "The tests of the features are not conclusive"
+    return f"{why}, so nothing is promised against chosen label flips."
 
 
 def _unproved(result: FitResult | CertifyResult) -> str:
@@ -320,36 +401,44 @@ def _test_promise(result: MomentTestResult) -> PromiseLine:
 # what to do
 
 
-def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
-    """Yield advice, the most important first; some may be empty."""
-    names, quality, certificate = Names.of(result), result.quality, result.certificate
-    drifts = quality is not None and quality.upper is None
-    wide = quality is not None and quality.upper is not None and quality.upper > 2 * quality.error
-    for code in _FIRST:
+def _caveats(result: FitResult | CertifyResult) -> Iterator[str]:
+    """Yield what limits the numbers above, the most important first."""
+    names, quality = Names.of(result), result.quality
+    upper = None if quality is None else useful_upper(result, quality)
+    matters = quality is not None and (upper is None or upper > 2 * quality.error)
+    for code in _CAVEATS:
         notice = notice_of(result, code)
-        if notice and code is NoticeCode.ONE_CLASS:
-            yield "Check the labels: a classifier needs two different ones."
-            return
-        if notice and code is NoticeCode.NO_BETTER_THAN_GUESS and code_of(result) is PromiseCode.NO_BETTER:
-            yield "Look for features that separate the labels, or gather more rows."
-        elif notice and (code is not NoticeCode.ERRORS_CLUSTER or drifts or wide):
+        if notice is None or (code is NoticeCode.ERRORS_CLUSTER and not matters):
+            continue
+        if code is NoticeCode.NO_BETTER_THAN_GUESS and code_of(result) is PromiseCode.NO_BETTER:
+            continue
+        if code is NoticeCode.ROWS_IN_ORDER and matters and notice_of(result, NoticeCode.ERRORS_CLUSTER):
+            continue
+        if code is NoticeCode.ERRORS_CLUSTER and quality is not None and quality.upper is not None and upper is None:
+            yield (
+                "No useful bound for fresh rows: errors bunch together in parts of the file. "
+                "Shuffle the rows if their order means nothing."
+            )
+        else:
             yield notice_sentence(notice, names)
+
+
+def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
+    """Yield what to do next, the most important first."""
+    names, quality, certificate = Names.of(result), result.quality, result.certificate
+    if notice_of(result, NoticeCode.NO_BETTER_THAN_GUESS) and code_of(result) is PromiseCode.NO_BETTER:
+        yield "Look for features that separate the labels, or gather more rows."
     if quality is not None and not quality.beats_guess and not isinstance(result, FitResult):
         label = names.label(quality.guess_label)
         yield f"Always guessing “{label}” is at least as good. Are the labels the right way round?"
     if isinstance(result, FitResult) and result.verdict is not Verdict.CERTIFIED:
         yield from _remedies(result)
-    for code in _LAST:
-        clusters = notice_of(result, NoticeCode.ERRORS_CLUSTER) and (drifts or wide)
-        if (notice := notice_of(result, code)) and not (clusters and code is NoticeCode.ROWS_IN_ORDER):
-            yield notice_sentence(notice, names)
     if certificate is None or not certificate.n_errors or code_of(result) is PromiseCode.NO_BETTER:
         return
     advice = certificate.advice
     loose = certificate.ratio is None or certificate.ratio > _TIGHT
     if loose and (advice.rows or 0) <= _MORE_ROWS * result.data.rows and (words := tightening_words(advice)):
         yield sentence(words)
-    yield suspects_sentence(result)
 
 
 def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
@@ -358,7 +447,8 @@ def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
         asks = isinstance(result, FitResult) and cause.cause is not Cause.FEW_VALUES
         yield f"For a promise, {words[:1].lower()}{words[1:]}" if asks else words
     elif isinstance(result, FitResult) and result.rows_needed is not None:
-        yield f"For a promise, gather about {about(result.rows_needed)} rows, or ask for a larger `--eps`."
+        have = count(result.data.rows)
+        yield f"For a promise, gather about {about(result.rows_needed)} rows in all (you have {have})."
 
 
 def remedy(result: FitResult) -> str:
@@ -371,21 +461,18 @@ def remedy(result: FitResult) -> str:
     return "fit again"
 
 
-def suspects_sentence(result: FitResult | CertifyResult) -> str:
-    """Return how to list label issues: of the misclassified rows, those that `audit` picks."""
+def audit_command(result: FitResult | CertifyResult) -> str:
+    """Return the command that lists label issues; empty where none can be."""
     certificate = result.certificate
-    if certificate is None or not certificate.n_errors or result.halfspace is None or stream_of(result) is not None:
+    if certificate is None or not certificate.n_errors or result.halfspace is None:
         return ""
-    rows = (
-        f"the {plural(certificate.n_errors, 'misclassified row')}"
-        if certificate.share == 1
-        else "the misclassified rows"
-    )
-    command = "streamhalf.audit(data, model=result)"
-    if (run := result.run) is not None and run.command:
-        written = re.search(r"--json (\S+)", run.command)
-        named = run.settings.get("labels", "y")
-        label = "" if named == "y" else f" --label {shlex.quote(str(named))}"
-        model = written[1] if written else "RESULT.json"
-        command = f"streamhalf audit {result.data.source or 'STORE'}{label} --model {model} --out suspects.csv"
-    return f"Of {rows}, `{command}` lists those whose labels look wrong."
+    if code_of(result) is PromiseCode.NO_BETTER or has_one_class(result) or stream_of(result) is not None:
+        return ""
+    if (run := result.run) is None or not run.command:
+        return "streamhalf.audit(data, model=result)"
+    written = re.search(r"--json (\S+)", run.command)
+    named = run.settings.get("labels", "y")
+    label = "" if named == "y" else f" --label {shlex.quote(str(named))}"
+    model = written[1] if written else "RESULT.json"
+    source = shlex.quote(result.data.source) if result.data.source else "STORE"
+    return f"streamhalf audit {source}{label} --model {model}"

@@ -20,15 +20,18 @@ TAU = "probability of a wrong statement"
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_MOST_NAMED = 4
+_MOST_NAMED = 5
 
 
 # numbers
 
 
 def number(value: float | None) -> str:
-    """Return four significant digits."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{value:.4g}"
+    """Return four significant digits: 0.01235, 25,960,000, 3.775e+11."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    short = f"{value:.4g}"
+    return f"{float(short):,.0f}" if "e+" in short and abs(value) < 1e9 else short
 
 
 def percent(share: float | None) -> str:
@@ -347,7 +350,9 @@ _PHRASES = {
     results.NoticeCode.SLOW_TABLE: (
         "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) fastest."
     ),
-    results.NoticeCode.ONE_CLASS: ("all labels are {label}, so there is nothing to learn. Check the labels."),
+    results.NoticeCode.ONE_CLASS: (
+        "every label is {label}, so no classifier was learned. Did you choose the right column of labels?"
+    ),
     results.NoticeCode.NEARLY_ONE_CLASS: (
         "only {share} of the rows have label {label}: always guessing {other} is wrong on no more than these."
     ),
@@ -363,16 +368,16 @@ _PHRASES = {
         "fewer than the {threads} of a process. The answer is the same."
     ),
     results.NoticeCode.REPEATED_ROWS: (
-        "about {share} of the rows repeat. If these are copies, and not observations of their own, the bound "
-        "for fresh rows is too low; the other numbers hold."
+        "about {share} of the rows have an equal row, label included. If these are copies, the bound for "
+        "fresh rows is too low."
     ),
     results.NoticeCode.ERRORS_DISAGREE: (
         "the errors disagree: {held_out} on held-out rows, {upper} at most, but {all_rows} on all "
         "rows. Do not rely on bounds for new rows."
     ),
     results.NoticeCode.ROWS_IN_ORDER: (
-        "rows come in an order: the mean of {name} differs along them by {factor} times the variance of chance. "
-        "The bound holds for fresh rows that are like all of these together."
+        "the rows look sorted: the mean of {name} changes along the file far more than chance allows. "
+        "The bound is for new rows with the same mix as this file, not for its next part."
     ),
     results.NoticeCode.RADII_DRAWN: (
         "the radial transform draws lengths and signs of rows anew. The tests say nothing about "
@@ -398,7 +403,7 @@ def notice_words(notice: results.Notice, names: Names = _NAMELESS) -> str:
         case results.NoticeCode.EPS_NOT_REACHED:
             return _eps_not_reached(**fields)
         case results.NoticeCode.ERRORS_CLUSTER:
-            return _errors_cluster(**fields)
+            return _errors_cluster(notice["segments"])
         case results.NoticeCode.LAZY_ROWS:
             where = _KEPT[results.RowsKept(notice["kept"])].format(place=fields["place"])
             return f"rows are lazy Dask arrays of {nbytes(notice['size'])}: {where}."
@@ -477,9 +482,9 @@ def _eps_not_reached(asked: Any, reached: Any, noise: Any) -> str:
     return f"{said} ({number(reached)} was).{why}"
 
 
-def _errors_cluster(segments: Any, factor: Any) -> str:
-    follows = "is wide, from few segments of rows" if segments > 1 else "is missing"
+def _errors_cluster(segments: int) -> str:
+    follows = f"is wide: it counts {segments} parts instead of rows" if segments > 1 else "is missing"
     return (
-        f"errors come in clusters: they vary {number(factor)} times as much along the rows as by chance. "
-        f"So the bound for fresh rows {follows}. Shuffle the rows if their order means nothing."
+        f"errors bunch together in parts of the file, so the bound for fresh rows {follows}. "
+        "Shuffle the rows if their order means nothing."
     )

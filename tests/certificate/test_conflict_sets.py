@@ -165,8 +165,8 @@ def test_tells_more__compares_sources_where_rows_differ(result: CertifyResult) -
 def test_words__say_that_sets_were_counted(result: CertifyResult) -> None:
 
     text = said(result)
-    assert f"{result.certificate.n_sets} disjoint sets of rows" in text
-    assert "from its direction" not in text
+    assert f"{result.certificate.n_sets} separate groups of rows" in text
+    assert "the direction of the certificate" not in text
     assert "inf" not in text.replace("information", "")
 
 

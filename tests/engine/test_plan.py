@@ -135,16 +135,18 @@ def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
     assert len(few.tasks()) == len(plan.tasks())
 
 
-def test_tasks__are_a_function_of_the_blocks_alone() -> None:
+def test_tasks__are_a_function_of_the_blocks_and_the_size_of_a_partial() -> None:
     blocks = RowRange(0, 40_000).split(10)
     plan = plan_blocks(blocks)
     others = (
-        replace(plan, name="other", reduction=LabelCounts()),
+        replace(plan, name="other"),
         replace(plan, split_every=2),
         replace(plan, source=replace(plan.source, name="other", notices=("other",))),
     )
     assert {other.tasks() for other in others} == {plan.tasks()}
     assert len(plan.tasks()) < len(blocks)
+    large = replace(plan, reduction=Moments(8))
+    assert 12 <= len(large.tasks()) < len(plan.tasks())
 
 
 def test_tasks__of_a_dask_array_are_its_chunks() -> None:

@@ -155,7 +155,7 @@ def test_result__that_finds_no_room_is_shown_all_the_same(store: Path, capsys: p
     assert main(["fit", str(store), *FLAGS, "--json", "/dev/full"]) == 1
     output = capsys.readouterr()
     assert "Error" in output.out
-    assert "on fresh rows" in output.out
+    assert "fresh rows" in output.out
     assert "confidence" in output.out
     (line,) = output.err.splitlines()
     assert line == "streamhalf: error: /dev/full: cannot be written: No space left on device"

@@ -91,9 +91,10 @@ def test_scan_thresholds__counts_labels_between_edges() -> None:
 def test_sum_slab_monomials__are_products_of_the_turned_features(dim: int, degree: int) -> None:
     X, y, V, _ = make(500, dim, 1)
     basis, slab = complement_basis(V[0]), np.sort(np.arange(500, dtype=np.int32) % 7)[::-1].copy()
-    found = sum_slab_monomials(X, y, basis, SlabOrder.of(slab, 9), degree)
     turned = y[:, None] * (X.astype(np.float64) @ basis)
     powers = [tuple(one) for m in range(degree + 1) for one in monomial_tuples(dim - 1, m).tolist()]
+    found = np.zeros((9, len(powers)))
+    sum_slab_monomials(X, y, basis, SlabOrder.of(slab, 9), degree, found)
     features = np.array([np.prod(turned[:, list(one)], axis=1) for one in powers]).T
     for i in range(9):
         np.testing.assert_allclose(found[i], features[slab == i].sum(axis=0), rtol=1e-9, atol=1e-9)

@@ -76,7 +76,7 @@ def test_headline__of_categories_names_them() -> None:
     face = face_of(result)
     assert "“job=a”" in face.promise.words
     assert "have few values" in face.promise.words
-    assert face.advice[0].startswith("Use the halfspace as it is")
+    assert face.advice[0].startswith("Use the classifier as it is")
 
 
 def test_headline__of_a_certified_run_asks_for_nothing() -> None:
