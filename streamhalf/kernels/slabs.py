@@ -25,7 +25,9 @@ def assign_slabs(margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]) 
     from streamhalf.kernels import loops
 
     values = np.ascontiguousarray(margin, dtype=np.float64)
-    slabs = np.empty(values.shape, dtype=np.int32)
+    slabs = np.zeros(values.shape, dtype=np.int32)
+    if not len(edges):  # one slab, infinite margins included
+        return slabs
     loops.number_cells(frozen(values.reshape(-1)), *_located(edges), slabs.reshape(-1))
     return slabs
 

@@ -92,5 +92,8 @@ class Stream(enum.IntEnum):
     COMPARED = 2**45 + 2**20 + 3
     """Rows that label issues are compared with, value by value."""
 
+    AUDIT_SAMPLE = 2**45 + 2**20 + 4
+    """Order of the rows of a first look of an audit, all of which are taken."""
+
     SYNTHETIC = int.from_bytes(b"synth", "big") << 8
     """Directions, features and noise of synthetic data (one stream each)."""

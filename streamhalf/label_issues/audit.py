@@ -330,7 +330,7 @@ class Audit:
         """Return rows from all over the data, in memory."""
         room = partial_limit(self.run.split_every) // (8 * (self.source.dim + 3))
         some = pilot(self.source.n_rows, min(_SAMPLE_ROWS, room), seed=0)
-        drawn: Any = self.run.reduce("sample", self.source, RowSample(some.n_rows, 0, Stream.PILOT), blocks=some)
+        drawn: Any = self.run.reduce("sample", self.source, RowSample(some.n_rows, 0, Stream.AUDIT_SAMPLE), blocks=some)
         block: Block = drawn.block
         return block
 

@@ -59,6 +59,8 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "FOLDS": 2**45 + 2**20,
         "REVIEW": 2**45 + 2**20 + 1,
         "CONFLICT_SAMPLE": 2**45 + 2**20 + 2,
+        "COMPARED": 2**45 + 2**20 + 3,
+        "AUDIT_SAMPLE": 2**45 + 2**20 + 4,
         "SYNTHETIC": 0x73796E7468 << 8,
     }
 
