@@ -589,7 +589,7 @@ def watch(
             f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
         )
     usable_halfspace(result)
-    from streamhalf.monitoring.watching import Looks, look_at, reference_of
+    from streamhalf.monitoring import Looks, look_at, reference_of
 
     reference_of(result)
     if state is not None and (place := path_of(data)) is not None:
@@ -886,7 +886,7 @@ def report(
             "audit: it is of another halfspace than the result's; give the audit made with this result (--model)"
         )
     if watch is not None:
-        from streamhalf.monitoring.watching import halfspace_digest
+        from streamhalf.monitoring import halfspace_digest
 
         if not isinstance(result, FitResult) or watch.halfspace_digest != halfspace_digest(result):
             raise UsageError("watch: it is of rows beside another halfspace; give what watch found with this result")

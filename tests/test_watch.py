@@ -16,7 +16,6 @@ import streamhalf
 from streamhalf import DataError, FitResult, UsageError
 from streamhalf.cli import main
 from streamhalf.kernels.anytime import look_tau
-from streamhalf.monitoring.watching import drifted_stretches
 from streamhalf.report.notebook import watch_html
 from streamhalf.report.watching import details, verdict
 from streamhalf.results import Drift, replace
@@ -61,7 +60,7 @@ def test_watch__steady_rows__are_steady_when_they_are_many_enough(result: FitRes
     """A false statement has probability 1% (tau); the seed is fixed."""
     found = watch(result, draw(120_000, 1), tolerance=0.03)
     assert found.outcome is Drift.STEADY
-    assert not drifted_stretches(found)
+    assert not found.drifted_stretches
     few = watch(result, draw(2_000, 1))
     assert few.outcome is Drift.INCONCLUSIVE
     assert "rows would tell" in said(few) or "a result of more rows" in said(few)
@@ -118,7 +117,7 @@ def test_watch__labels_that_go_wrong_for_a_while__are_found_in_their_rows(result
     y[bad][np.random.default_rng(8).random(4_000) < 0.2] *= -1
     found = watch(result, (X, y))
     assert outcomes(found)["errors"] is Drift.DRIFTED
-    (one,) = drifted_stretches(found)
+    (one,) = found.drifted_stretches
     assert 18_500 < one.start < 22_000  # stretches are a 32nd of the rows
     assert 23_400 < one.stop < 25_500
     assert "Labels went wrong in rows" in said(found)

@@ -19,8 +19,7 @@ from sklearn.datasets import load_breast_cancer
 import streamhalf
 from streamhalf.data.block import Block
 from streamhalf.kernels.anytime import look_tau
-from streamhalf.monitoring.drift import PER_SHARE, Comparison
-from streamhalf.monitoring.reference import Reference
+from streamhalf.monitoring import PER_SHARE, Comparison, Reference
 from streamhalf.reductions.row_profile import RowProfile, RowProfilePartial
 from streamhalf.results import FitResult
 
@@ -63,7 +62,7 @@ def alarm(
         tau=look_tau(tau, look),
         n_candidates=len(result.candidates),
     )
-    distance, chance, unit = comparison.distances()
+    distance, chance, unit = comparison.distances
     most = np.full(len(distance), tolerance)
     for kind in ("means", "spreads", "moments"):
         part = profile.parts(result.data.dim)[kind]

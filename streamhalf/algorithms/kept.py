@@ -35,7 +35,7 @@ from streamhalf.events import Observer, ignore
 from streamhalf.kernels.anytime import look_tau
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.segments import Segments, merged_segments
-from streamhalf.monitoring.reference import Reference
+from streamhalf.monitoring import Reference
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrorsResult, PlaneErrorsResult

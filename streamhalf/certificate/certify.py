@@ -16,7 +16,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
-from streamhalf.monitoring.reference import Reference
+from streamhalf.monitoring import Reference
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest

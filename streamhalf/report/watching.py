@@ -8,7 +8,6 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from streamhalf.monitoring.watching import drifted_stretches
 from streamhalf.redact import plural
 from streamhalf.report.figures import Figure
 from streamhalf.report.html import macro
@@ -98,7 +97,7 @@ def verdict(result: WatchResult) -> str:
 
 def details(result: WatchResult) -> list[str]:
     """Where labels went wrong, the neighbourhood, and what holds with which probability."""
-    places = drifted_stretches(result)
+    places = result.drifted_stretches
     if 2 * sum(one.n_rows for one in places) > result.data.rows:
         places = []  # all over: the error says it
     said = [

@@ -121,3 +121,17 @@ class WatchResult(Record, frozen=True, kw_only=True):
 
         page: str = render_watch(self)
         return page
+
+    @property
+    def drifted_stretches(self) -> list[ErrorStretch]:
+        """Stretches of rows whose labels went wrong, neighbours joined."""
+        found: list[ErrorStretch] = []
+        for one in self.stretches:
+            if one.drifted and found and found[-1].stop == one.start:
+                last = found.pop()
+                n_rows = last.n_rows + one.n_rows
+                error = (last.error * last.n_rows + one.error * one.n_rows) / max(1, n_rows)
+                found.append(ErrorStretch(last.start, one.stop, n_rows, error, True))
+            elif one.drifted:
+                found.append(one)
+        return found

@@ -1,1 +1,0 @@
-"""Watching: whether new rows still look like those behind a result."""
