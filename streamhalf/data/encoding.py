@@ -117,7 +117,6 @@ def make_encoding(
 
 
 def refuse(name: str, faults: Sequence[str]) -> None:
-    """Raise one error that names all that is wrong."""
     if faults:
         shown = "; ".join(faults[:_MOST_FAULTS])
         more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
@@ -126,7 +125,6 @@ def refuse(name: str, faults: Sequence[str]) -> None:
 
 
 def large_faults(found: Survey, encoding: EncodingRecord) -> list[str]:
-    """Name the columns of a given encoding with integers that float64 cannot hold."""
     numbers = (one for one in encoding.columns if one.features and one.use is ColumnUse.NUMBER)
     larges = ((one.name, found.counts[one.name].large) for one in numbers)
     return [f"column {name!r} {_large_words(*large)}" for name, large in larges if large is not None]
@@ -248,7 +246,6 @@ def _without_gaps(column: ColumnRecord) -> ColumnRecord:
 
 
 def _encode_column(name: str, sample: pa.ChunkedArray, counts: Counts, n_rows: int, *, loose: bool) -> ColumnRecord:
-    """Return the record of a column; what to leave out is decided by the sample."""
 
     def dropped(reason: DropReason) -> ColumnRecord:
         return ColumnRecord(name, ColumnUse.DROPPED, (), counts.gaps, reason=reason)
@@ -328,7 +325,6 @@ def _encode_category(name: str, present: pa.Array, counts: Counts, n_rows: int) 
 
 
 def _date_parts(days: NDArray[np.float64]) -> Iterator[Part]:
-    """Yield the parts of dates that vary."""
     span = float(days.max() - days.min())
     if span > 0:
         yield Part.DAYS
@@ -450,7 +446,6 @@ def _days_of(column: Any, form: str = "") -> NDArray[np.float64]:
 
 
 def encode(record: EncodingRecord, rows: pa.Table) -> NDArray[Any]:
-    """Return the features (rows, features) of rows of a table."""
     n = rows.num_rows
     X = np.empty((n, len(record.features)), dtype=np.dtype(record.dtype))
     used = (column for column in record.columns if column.features)
@@ -463,7 +458,6 @@ def encode(record: EncodingRecord, rows: pa.Table) -> NDArray[Any]:
 
 
 def _features_of(column: ColumnRecord, cells: pa.ChunkedArray) -> list[NDArray[Any]]:
-    """Return the features of one column."""
     fills = column.fill is not None or column.use is not ColumnUse.NUMBER
     missing = gaps_of(cells) if fills else np.zeros(len(cells), np.bool_)
     if column.use is ColumnUse.CATEGORY:

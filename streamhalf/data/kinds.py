@@ -28,17 +28,14 @@ def is_table_path(data: Any) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def is_dask_array(data: Any) -> TypeGuard[da.Array]:
-    """Return True for a Dask array."""
     return _is_a(data, "dask.array", "Array")
 
 
 def is_dataset(data: Any) -> TypeGuard[xr.Dataset]:
-    """Return True for an xarray Dataset."""
     return _is_a(data, "xarray", "Dataset")
 
 
 def is_data_array(data: Any) -> TypeGuard[xr.DataArray]:
-    """Return True for an xarray DataArray."""
     return _is_a(data, "xarray", "DataArray")
 
 
@@ -48,12 +45,10 @@ def is_data_tree(data: Any) -> bool:
 
 
 def is_pandas(data: Any) -> bool:
-    """Return True for a pandas DataFrame or Series."""
     return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "to_numpy")
 
 
 def is_dask_frame(data: Any) -> bool:
-    """Return True for a Dask DataFrame or Series."""
     return hasattr(data, "to_dask_array") and hasattr(data, "divisions")
 
 
@@ -67,12 +62,10 @@ def is_frame(data: Any) -> bool:
 
 
 def is_wrapped_array(data: Any) -> bool:
-    """Return True for an array whose container is kept: Dask or xarray."""
     return is_dask_array(data) or is_data_array(data)
 
 
 def refuse_sparse(name: str, array: Any) -> None:
-    """Refuse sparse rows by the name of their kind."""
     kind = type(getattr(array, "_meta", array))  # of a Dask array, what its chunks are
     if kind.__module__.split(".")[0] in ("scipy", "sparse", "cupyx"):
         raise DataError(

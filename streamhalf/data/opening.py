@@ -216,7 +216,6 @@ class ArrayColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of arrays of so many values."""
         members = dict(self.home.arrays()) if isinstance(self.home, zarr.Group) else self.home.variables
         return tuple(str(name) for name, one in members.items() if one.shape == (self.n_rows,))
 
@@ -232,19 +231,16 @@ class ArrayColumns:
         return found
 
     def __reduce__(self) -> Any:
-        """Pickle as None."""
         return type(None), ()
 
 
 def _snapshot(store: Any) -> str:
-    """Return the snapshot of an Icechunk store; empty for others."""
     return str(getattr(getattr(store, "session", None), "snapshot_id", ""))
 
 
 def _from_stored(
     name: str, X: zarr.Array[Any], y: zarr.Array[Any] | None, request: Request, columns: tuple[str, ...]
 ) -> Source:
-    """Open checked arrays that are read chunk by chunk."""
     row_nbytes = X.shape[1] * X.dtype.itemsize
     unit = unit_of_blocks(X)
     if (n_blocks := X.nbytes / max(BLOCK_NBYTES, unit * row_nbytes)) > MOST_BLOCKS:

@@ -80,14 +80,12 @@ class RowFile:
             self._lines.writerow(kinds)
 
     def append(self, columns: Columns) -> None:
-        """Write some rows after those that are there."""
         if self._lines is None:
             self._file.write_table(pa.table(dict(columns), schema=self._schema))
         else:
             self._lines.writerows(zip(*(one.tolist() for one in columns.values()), strict=True))
 
     def close(self) -> None:
-        """Finish the file."""
         self._file.close()
 
 

@@ -46,13 +46,11 @@ def find_rounded(values: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def words_on_rounded(value: Any) -> str:
-    """Return the words on a rounded value that follow its place."""
     kind = "wider floats" if isinstance(value, np.floating) else "integers beyond 2^53"
     return f"{value!s}, which float64 would round, as {kind} are; {REMEDY}"
 
 
 def refuse_rounded(name: str, values: NDArray[Any], columns: Sequence[Any] = ()) -> None:
-    """Refuse rows (n, d) with a value that float64 cannot hold."""
     if values.ndim != 2 or (found := find_rounded(values)) is None:
         return
     row, column = np.argwhere(found)[0].tolist()
@@ -91,7 +89,6 @@ class LabelCoding:
 
     @property
     def values(self) -> tuple[Any, Any]:
-        """Both, in this order."""
         return self.low, self.high
 
     def __str__(self) -> str:
@@ -143,12 +140,10 @@ def _are_numbers(found: list[Any]) -> bool:
 
 
 def is_feature_dtype(dtype: np.dtype[Any]) -> bool:
-    """Return True for a dtype that features may have."""
     return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (2, 4, 8))
 
 
 def words_on_dtype(dtype: np.dtype[Any]) -> str:
-    """Return the words on any other dtype, and how to convert it."""
     how = "convert it" if dtype.kind not in "mM" else "give the time since a start as a number"
     return f"dtype {dtype}; expected floats of 16 to 64 bits, integers or bool ({how})"
 
@@ -283,7 +278,6 @@ def _is_label(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _plain(value: Any) -> int | float | str:
-    """A label as a record may hold it."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     whole = isinstance(value, float) and value.is_integer()

@@ -70,7 +70,6 @@ class Survey:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows."""
         return sum(self.sizes)
 
     def gap_rows(self, columns: Sequence[str]) -> NDArray[np.int64]:
@@ -125,7 +124,6 @@ def survey(table: Table, columns: Sequence[str], label: str | None, *, where: bo
 
 
 def _look_at_pieces(table: Table, wanted: list[str], label: str | None, n_threads: int) -> Iterator[_Seen]:
-    """Look at every piece, a few at once, in their order."""
     if isinstance(table, DaskTable):
         frame, most = table.select(wanted), max(1, _SAMPLE_ROWS // max(1, table.n_pieces))
         look = delayed(_look_at_frame, pure=False)
@@ -221,7 +219,6 @@ def plain_text(column: Any) -> Any:
 
 
 def _joined(name: str, samples: list[pa.Table], counts: Counts) -> pa.ChunkedArray:
-    """Join a column of pieces, whose types may differ."""
     types = [one for one in counts.types if not pa.types.is_null(one)]
     if counts.kinds == ["text"]:
         target = pa.string()

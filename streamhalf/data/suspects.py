@@ -52,7 +52,6 @@ class SuspectTable:
 
     @classmethod
     def joined(cls, tables: Sequence[SuspectTable]) -> SuspectTable:
-        """Return the rows of several tables, one after the other."""
         joined = replace(tables[0], rows=np.concatenate([one.rows for one in tables]))
         if not joined.kept:
             return joined
@@ -76,7 +75,6 @@ class SuspectTable:
         return {"row": own.pop("row"), **self.kept, **own}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame, one line for each row."""
         import pandas as pd
 
         columns = self.columns() | {name: one.to_pandas() for name, one in self.kept.items()}
@@ -87,7 +85,6 @@ class SuspectTable:
         return self.take(np.argsort(-self.rows["suspicion"], kind="stable"))
 
     def take(self, order: NDArray[np.intp] | slice) -> SuspectTable:
-        """Return some of the rows, in this order."""
         places = np.arange(len(self))[order]
         return replace(self, rows=self.rows[order], kept={name: one.take(places) for name, one in self.kept.items()})
 

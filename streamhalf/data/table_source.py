@@ -100,17 +100,14 @@ class TableReader(Reader):
 
     @property
     def features(self) -> Layout:
-        """Return shape and type of the features."""
         shape = (int(self.starts[-1]), len(self.encoding.features))
         return Layout(shape, np.dtype(self.encoding.dtype))
 
     @property
     def labels(self) -> Layout | None:
-        """Return shape and type of the labels."""
         return None if self.label is None else Layout((int(self.starts[-1]),), np.dtype(np.int8))
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Read the pieces that the rows lie in, one after the other."""
         parts = []
         names = [*self.encoding.used, *(() if self.label is None else (self.label.name,))]
         for piece, within in self._pieces(rows):
@@ -122,7 +119,6 @@ class TableReader(Reader):
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
     def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Read the column of the labels alone."""
         if self.label is None:
             return np.ones(rows.n_rows, dtype=np.int8)
         found = [self._signs(self._taken(piece, within, [self.label.name])) for piece, within in self._pieces(rows)]
@@ -139,7 +135,6 @@ class TableReader(Reader):
         return list(zip(np.unique(homes).tolist(), cut.grouped(homes), strict=True))
 
     def _taken(self, piece: int, rows: RowRanges, columns: list[str]) -> pa.Table:
-        """Return rows of one piece."""
         first, n_rows = int(self.starts[piece]), int(self.starts[piece + 1] - self.starts[piece])
         wanted = rows.span.stop - first
         found = self.table.read(piece, columns, wanted)
@@ -159,7 +154,6 @@ class TableColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the columns."""
         return tuple(self.table.columns)
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
@@ -171,7 +165,6 @@ class TableColumns:
         return {name: plain_text(found.column(name)).combine_chunks() for name in names}
 
     def __reduce__(self) -> Any:
-        """Pickle as None."""
         return type(None), ()
 
 
@@ -463,6 +456,5 @@ def _map_partition(
 
 
 def plain_encoding(names: Sequence[str]) -> EncodingRecord:
-    """Return the encoding of columns of numbers as they are."""
     columns = (ColumnRecord(one, ColumnUse.NUMBER, (FeatureRecord(one),)) for one in names)
     return EncodingRecord(tuple(columns))

@@ -70,7 +70,6 @@ class ArrowTable(Table):
 
     @classmethod
     def of(cls, name: str, table: pa.Table, faults: Mapping[str, str] | None = None) -> ArrowTable:
-        """Return the table of Arrow's."""
         n_pieces = max(1, -(-table.num_rows // _SLICE_ROWS))
         columns = (*table.column_names, *(faults or {}))
         _refuse_duplicates(name, columns)
@@ -79,7 +78,6 @@ class ArrowTable(Table):
         )
 
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
-        """Return a slice of the columns."""
         return self.table.select(list(columns)).slice(piece * _SLICE_ROWS, _SLICE_ROWS)
 
 
@@ -91,19 +89,16 @@ class DaskTable(Table):
 
     @classmethod
     def of(cls, name: str, frame: Any) -> DaskTable:
-        """Return the table of a frame, whose rows are counted when it is surveyed."""
         columns = tuple(map(str, frame.columns))
         _refuse_duplicates(name, columns)
         return cls(name=name, columns=columns, n_pieces=int(frame.npartitions), frame=frame)
 
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
-        """Compute a partition."""
         chosen = self.select(columns).partitions[piece]
         (found,) = compute_on(holding_client(chosen), chosen)
         return frame_to_arrow(found)
 
     def select(self, columns: Sequence[str]) -> Any:
-        """Return the columns as a Dask DataFrame."""
         own = {str(name): name for name in self.frame.columns}
         return self.frame[[own[name] for name in columns]]
 
@@ -119,7 +114,6 @@ class Files:
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, Any] | None) -> Files:
-        """Return the storage of a path or URL."""
         protocol, mark, _ = url.partition("://")
         if not mark or protocol in ("file", "local"):
             return cls(public_name(url))
@@ -127,12 +121,10 @@ class Files:
 
     @property
     def is_local(self) -> bool:
-        """Return True for this machine's own file system."""
         return self.protocol == "file"
 
     @property
     def system(self) -> Any:
-        """Return the fsspec filesystem."""
         try:
             return fsspec.filesystem(self.protocol, **self.options)
         except ImportError as error:
@@ -155,11 +147,9 @@ class Files:
         return path.split("*")[0], [one for one in shown if one.lower().endswith(TABLE_SUFFIXES)]
 
     def open(self, path: str) -> Any:
-        """Open a file for reading."""
         return open(path, "rb") if self.is_local else self.system.open(path, "rb")
 
     def error(self, error: Exception, what: str = "not a readable table") -> Exception:
-        """Return the error to raise for a failure of the storage or the format."""
         if isinstance(error, DataError | UsageError):
             return error
         if denied := denial(error, "" if self.is_local else f"{self.protocol}://", self.options):
@@ -187,7 +177,6 @@ class ParquetTable(Table):
 
     @classmethod
     def open(cls, files: Files, paths: Sequence[str], root: str) -> ParquetTable:
-        """Read the footers of the files."""
         groups: list[_RowGroup] = []
         columns: dict[str, None] = {}
         keys_of = _partition_keys(paths, root)
@@ -220,7 +209,6 @@ class ParquetTable(Table):
         )
 
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
-        """Read columns of a row group."""
         group = self.groups[piece]
         keys = dict(group.keys)
         stored = [name for name in columns if name not in keys]
@@ -306,7 +294,6 @@ class CsvTable(Table):
 
     @classmethod
     def open(cls, files: Files, paths: Sequence[str], root: str) -> CsvTable:
-        """Read the headers, and cut the files at ends of lines."""
         blocks: list[_Lines] = []
         header: tuple[str, ...] = ()
         try:
@@ -333,7 +320,6 @@ class CsvTable(Table):
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all lines."""
         return sum(block.stop - block.start for block in self.blocks)
 
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
@@ -377,7 +363,6 @@ class CsvTable(Table):
 
 
 def _open_text(files: Files, path: str) -> Any:
-    """Open a file of lines, which may be compressed by gzip."""
     file = files.open(path)
     if file.read(2) != b"\x1f\x8b":
         file.seek(0)
@@ -517,7 +502,6 @@ def _series_to_arrow(series: Any) -> Any:
 
 
 def _mixed(series: Any, error: Exception) -> str:
-    """Say what is in a column of objects of several types."""
     import pandas as pd
 
     cells = series.reset_index(drop=True).dropna()
@@ -532,7 +516,6 @@ def _mixed(series: Any, error: Exception) -> str:
 
 
 def stray_words(value: Any, row: int, n: int) -> str:
-    """Say which cell of a column of numbers is text."""
     return (
         f"holds text among numbers: {printable(str(value))!r} in row {row} (counting from 0; "
         f"{plural(n, 'such cell')}); mend it or remove these rows"

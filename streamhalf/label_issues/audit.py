@@ -309,7 +309,6 @@ class Audit:
 
     @property
     def _is_of_these_rows(self) -> bool:
-        """Whether the fit was of the rows of this audit."""
         return self.fitted is not None and self.fitted.data.fingerprint == self.source.fingerprint
 
     def _gatherings(self, found: SuspectsPartial, first: SuspectTable) -> tuple[Gathering, ...]:
@@ -365,7 +364,6 @@ class Audit:
 
     @property
     def _position(self) -> str:
-        """Where angles are measured."""
         fitted = self.fitted
         if fitted is None or (not fitted.transform.matrix and tested_around(fitted) is None):
             return STANDARDISED
@@ -428,7 +426,6 @@ def held_by_audit(request: AuditRequest, n_rows: int, split_every: int) -> int:
 
 
 def _room(split_every: int) -> int:
-    """Suspects that a partial may hold where all are listed."""
     room = partial_limit(split_every) // (_SMALL * ROW.itemsize)
     return max(MOST_RECORDED, min(_MOST_AT_ONCE, room))
 
@@ -458,7 +455,6 @@ def tested_around(result: FitResult) -> tuple[float, float] | None:
 
 
 def _has_threshold(result: FitResult, halfspace: Halfspace, transform: TransformRecord) -> bool:
-    """Return True if competing halfspaces may have thresholds of their own."""
     through = transform.class_of(halfspace) if result.error is None else result.error.through
     return HalfspaceClass.ANY in (through, transform.class_of(halfspace))
 
@@ -474,7 +470,6 @@ def _listed(table: SuspectTable) -> tuple[Suspect, ...]:
 
 
 def _plain(value: Any) -> bool | int | float | str | None:
-    """Return what JSON can hold of a value of the user."""
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return str(value)

@@ -137,7 +137,6 @@ def check_sets(sets: ConflictSets, block: Block) -> tuple[Claim, ...]:
 
 
 def _problem(one: ConflictSet, block: Block, used: set[int]) -> str:
-    """Return what is wrong with a set, or nothing."""
     if not is_proof(one):
         return "the weighted sum of the rows is not 0"
     for row, features, label in zip(one.rows, one.features, one.labels, strict=True):

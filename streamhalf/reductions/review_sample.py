@@ -61,12 +61,10 @@ class ReviewSample(Summed):
     name = "review-sample"
 
     def empty(self, dim: int) -> ReviewSamplePartial:
-        """Return the partial of no rows."""
         room = tuple(_unused(number) for number in self.numbers)
         return ReviewSamplePartial(0, np.zeros(len(Stratum), dtype=np.int64), room)
 
     def map(self, block: Block) -> ReviewSamplePartial:
-        """Put every row of one block into its stratum, and draw."""
         places, margins, _ = self.suspects.find_contradicted(block)
         rows = self.suspects.measure(block.take(places), margins)
         issues, top = rows["is_label_issue"], rows["suspicion"] >= self.cut
@@ -86,18 +84,15 @@ class ReviewSample(Summed):
         return ReviewSamplePartial(block.n_rows, sizes, tuple(drawn))
 
     def combine(self, left: ReviewSamplePartial, right: ReviewSamplePartial) -> ReviewSamplePartial:
-        """Add sizes, keep the smallest numbers of both."""
         pairs = zip(left.drawn, right.drawn, self.numbers, strict=True)
         drawn = tuple(_first(np.concatenate([a, b]), number) for a, b, number in pairs)
         return ReviewSamplePartial(left.n_rows + right.n_rows, left.sizes + right.sizes, drawn)
 
     def finalize(self, partial: ReviewSamplePartial) -> ReviewSampleResult:
-        """Return the rows in the order of their numbers."""
         taken = (one[np.isfinite(one["uniform"])] for one in partial.drawn)
         return ReviewSampleResult(tuple(partial.sizes.tolist()), tuple(one["measured"] for one in taken))
 
     def partial_nbytes(self, dim: int) -> int:
-        """Return the size of all places."""
         return DRAWN.itemsize * sum(self.numbers) + 8 * (len(Stratum) + 1)
 
 

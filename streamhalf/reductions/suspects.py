@@ -88,7 +88,6 @@ class SuspectList:
 
     @property
     def taken(self) -> Listed:
-        """The rows of the list."""
         return self.rows[: self.count]
 
 
@@ -131,22 +130,18 @@ class SuspectsPartial:
 
     @property
     def n_rows(self) -> int:
-        """Rows seen."""
         return int(self.segment_rows.sum())
 
     @property
     def n_wrong(self) -> int:
-        """Rows that the halfspace gets wrong."""
         return int(self.segment_wrong.sum())
 
     @property
     def n_agreed(self) -> int:
-        """Rows that every halfspace within the tested angle gets wrong."""
         return int(self.segment_agreed.sum())
 
     @property
     def n_issues(self) -> int:
-        """Rows whose label looks wrong."""
         return int(self.segment_issues.sum())
 
 
@@ -175,11 +170,9 @@ class Suspects(Summed):
 
     @property
     def segments(self) -> Segments:
-        """The segments that rows are counted by."""
         return Segments(self.total_rows, max(1, min(MOST_SEGMENTS, self.total_rows)))
 
     def empty(self, dim: int) -> SuspectsPartial:
-        """Return the partial of no rows."""
         none = Block(np.zeros((0, dim)), np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int64))
         return self.map(none)
 
@@ -264,7 +257,6 @@ class Suspects(Summed):
         return rows
 
     def partial_nbytes(self, dim: int) -> int:
-        """Return mostly the size of the list."""
         return ROW.itemsize * self.limit + 8 * (4 * self.segments.count + 5 + 6 * MOST_VALUES * dim)
 
 

@@ -24,12 +24,10 @@ class ValueCounts:
 
     @classmethod
     def empty(cls, dim: int) -> ValueCounts:
-        """Return the counts of no rows."""
         shape = (dim, MOST_VALUES)
         return cls(np.zeros(shape, np.int64), np.full(shape, np.inf), np.full(shape, -np.inf))
 
     def __add__(self, other: ValueCounts) -> ValueCounts:
-        """Return the counts of both."""
         return ValueCounts(
             self.counts + other.counts, np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         )

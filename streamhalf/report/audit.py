@@ -55,7 +55,6 @@ review_details = _say("review_details")
 
 
 def show_audit(console: Console, result: AuditResult) -> None:
-    """Print how many, the ten surest rows, and where issues gather."""
     said = "\n".join(filter(None, (audit_headline(result), audit_details(result))))
     show_panel(console, said, "audit")
     if not result.n_wrong:
@@ -69,13 +68,11 @@ def show_audit(console: Console, result: AuditResult) -> None:
 
 
 def show_review(console: Console, record: ReviewRecord) -> None:
-    """Print how many labels are wrong, in all rows and by stratum."""
     show_panel(console, f"{review_headline(record)}\n{review_details(record)}", "review")
     show_table(console, review_table(record))
 
 
 def review_table(record: ReviewRecord) -> Table:
-    """Return the strata of a review."""
     cells: Cells = {
         "rows": lambda one: one.name,
         "of them": lambda one: count(one.n_rows),
@@ -89,7 +86,6 @@ def review_table(record: ReviewRecord) -> Table:
 
 
 def reliability_figure(curve: CalibrationRecord) -> Figure:
-    """Return the reliability diagram of calibrated probabilities."""
     said = reliability_sentence(curve)
     n, low = 15, 100 / 15
     by_bin = {min(int(one.predicted * n), n - 1): one for one in curve.reliability}
@@ -149,12 +145,10 @@ def _own_cell(place: int, width: int, one: Suspect) -> str:
 
 
 def gathering_table(result: AuditResult, most: int) -> Table:
-    """Where issues gather beyond chance."""
     return Table.of("Where label issues gather", _GATHERING, result.gatherings[:most], words=("where",))
 
 
 def segment_figure(result: AuditResult) -> Figure:
-    """The share of wrong rows along the data set."""
     merged = _merged(result.segments, _MOST_STEPS)
     edges = (0.0, *(float(one.stop) for one in merged))
     shares = tuple(100 * _share(one) for one in merged)
@@ -177,7 +171,6 @@ def segment_figure(result: AuditResult) -> Figure:
 
 
 def audit_section(result: AuditResult) -> str:
-    """The audit as a <section> of a report."""
     return _html("section")(result)
 
 
@@ -202,7 +195,6 @@ def _html(name: str) -> Callable[..., str]:
 
 
 def _say_of(segments: list[Segment]) -> str:
-    """The range of their shares, and what they are."""
     shares, first = [_share(one) for one in segments], segments[0]
     return segment_sentence(len(segments), first.stop - first.start, min(shares), max(shares))
 
