@@ -529,7 +529,7 @@ def audit_classes(
     top, keep, overwrite, client, storage_options, observer, **parameters
         As of `audit`.
     """
-    from streamhalf.label_issues.classes import class_of, join_classes
+    from streamhalf.label_issues.audit import class_of, join_classes
 
     if not models or not all(isinstance(one, FitResult) for one in models):
         raise UsageError("models: give what fit returned for each class")

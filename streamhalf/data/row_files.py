@@ -1,4 +1,4 @@
-"""What is written row by row: CSV and Parquet files, predictions, the encoded rows of a table."""
+"""Files and stores of rows (Zarr, Parquet, CSV): suspects, predictions, the encoded rows of a table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,9 @@ from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import storage_errors
 from streamhalf.redact import plural, public_name
 from streamhalf.results import Halfspace, to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SUFFIXES = (".zarr", ".parquet", ".csv")
 
@@ -66,32 +70,134 @@ def renamed(target: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class RowFile:
-    """A CSV or Parquet file of columns that come piece by piece."""
+@contextlib.contextmanager
+def open_rows(path: Path, kinds: Columns) -> Iterator[Callable[[Columns], None]]:
+    """Open a new file, Parquet or else CSV, for columns like `kinds`; yields what appends rows."""
+    if path.suffix.lower() == ".parquet":
+        schema = pa.schema([(name, pa.array(kind).type) for name, kind in kinds.items()])
+        with pq.ParquetWriter(path, schema) as file:
+            yield lambda columns: file.write_table(pa.table(dict(columns), schema=schema))
+        return
+    with open(path, "w", encoding="utf-8", newline="\n") as text:
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(kinds)
+        yield lambda columns: lines.writerows(zip(*(one.tolist() for one in columns.values()), strict=True))
 
-    def __init__(self, path: Path, kinds: Columns) -> None:
-        self._lines: Any = None
-        if path.suffix.lower() == ".parquet":
-            self._schema = pa.schema([(name, pa.array(kind).type) for name, kind in kinds.items()])
-            self._file: Any = pq.ParquetWriter(path, self._schema)
+
+_SUSPECTS_CHUNK_ROWS = 1 << 16
+_DTYPES = {
+    "row": "int64",
+    "given_label": "int8",
+    "predicted_label": "int8",
+    "is_label_issue": "bool",
+    "label_score": "float64",
+    "margin": "float64",
+    "agreed": "bool",
+    "other_score": "float64",
+}
+"""Columns of suspects, those that cleanlab has under its names; labels are what they are in the data, except in
+Zarr, which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark."""
+
+SUSPECT_COLUMNS = tuple(_DTYPES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SuspectTable:
+    """Listed rows: a structured array, and what the labels -1 and +1 stand for in the data.
+
+    `beside` says that another model scored the rows too, `kept` are columns of the user (Arrow).
+    """
+
+    rows: NDArray[np.void]
+    classes: NDArray[Any]
+    beside: bool = False
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, tables: Sequence[SuspectTable]) -> SuspectTable:
+        kept = {name: pa.concat_arrays([one.kept[name] for one in tables]) for name in tables[0].kept}
+        return replace(tables[0], rows=np.concatenate([one.rows for one in tables]), kept=kept)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns without those of the user."""
+        return SUSPECT_COLUMNS if self.beside else SUSPECT_COLUMNS[:-1]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return one column, labels as they are in the data."""
+        if name not in ("given_label", "predicted_label"):
+            return np.asarray(self.rows[name])
+        given = (self.rows["label"] > 0).astype(np.intp)
+        return np.asarray(self.classes[given if name == "given_label" else 1 - given])
+
+    def columns(self) -> dict[str, Any]:
+        """Return all columns by name, in the order of the files: those of the user after the number."""
+        return {"row": self.column("row"), **self.kept, **{name: self.column(name) for name in self.names[1:]}}
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(self.columns() | {name: one.to_pandas() for name, one in self.kept.items()})
+
+    def ranked(self) -> SuspectTable:
+        """Return the surest first; of equal ones, the first row."""
+        return self.take(np.argsort(-self.rows["suspicion"], kind="stable"))
+
+    def take(self, order: NDArray[np.intp]) -> SuspectTable:
+        return replace(self, rows=self.rows[order], kept={name: one.take(order) for name, one in self.kept.items()})
+
+
+@contextlib.contextmanager
+def open_suspects(
+    out: str | os.PathLike[str],
+    marks: Mapping[str, Any],
+    empty: SuspectTable,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> Iterator[Callable[[SuspectTable], None]]:
+    """Open a file, or a Zarr store with these marks, for tables like `empty`; yields what appends one.
+
+    What is written appears under its name when all went well.
+    """
+    suffix, text = check_file(out, overwrite=overwrite), os.fspath(out)
+    if suffix == ".zarr":
+        store = Target(text, storage_options)
+        if store.is_remote:
+            with _open_suspect_store(store, marks, empty, overwrite) as append:
+                yield append
+            return
+        store.replaces(overwrite)
+    with renamed(Path(text).resolve()) as temporary:
+        if suffix == ".zarr":
+            with _open_suspect_store(Target(str(temporary)), marks, empty, False) as append:
+                yield append
         else:
-            self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-            self._lines = csv.writer(self._file, lineterminator="\n")
-            self._lines.writerow(kinds)
-
-    def append(self, columns: Columns) -> None:
-        if self._lines is None:
-            self._file.write_table(pa.table(dict(columns), schema=self._schema))
-        else:
-            self._lines.writerows(zip(*(one.tolist() for one in columns.values()), strict=True))
-
-    def close(self) -> None:
-        self._file.close()
+            with open_rows(temporary, empty.columns()) as write:
+                yield lambda table: write(table.columns())
 
 
-def open_rows(path: Path, kinds: Columns) -> contextlib.closing[RowFile]:
-    """Return a new file, Parquet or else CSV, for columns of these names and kinds of values."""
-    return contextlib.closing(RowFile(path, kinds))
+@contextlib.contextmanager
+def _open_suspect_store(
+    target: Target, marks: Mapping[str, Any], empty: SuspectTable, overwrite: bool
+) -> Iterator[Callable[[SuspectTable], None]]:
+    """Make one array for each column, which grow together."""
+    marks = {**marks, "classes": empty.classes.tolist()}
+    columns = [Column(name, (0,), _SUSPECTS_CHUNK_ROWS, _DTYPES[name], 0, ("suspect",)) for name in empty.names]
+    target.create(tuple(columns), marks, overwrite=overwrite)
+    arrays = {name: target.array(name) for name in empty.names}
+    small = empty.classes.dtype.kind in "biu" and np.abs(empty.classes).max() < 128
+
+    def append(table: SuspectTable) -> None:
+        coded = table if small else replace(table, classes=np.array([-1, 1]))
+        for name, array in arrays.items():
+            array.append(coded.column(name).astype(_DTYPES[name]))
+
+    yield append
+    target.mark({"complete": True, **marks})
 
 
 ARRAY = "prediction"
@@ -142,9 +248,9 @@ def write_prediction_table(
         signs = np.asarray(stored[start:stop])
         return found | source.kept_columns(rows, keep) | {ARRAY: names[(signs > 0).astype(np.intp)]}
 
-    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, columns(0, 0)) as file:
+    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, columns(0, 0)) as append:
         for start in range(0, stored.shape[0], step):
-            file.append(columns(start, min(start + step, stored.shape[0])))
+            append(columns(start, min(start + step, stored.shape[0])))
 
 
 _CHUNK_ROWS, _CHUNK_NBYTES = 1 << 18, 64 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,30 +18,38 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.algorithms.baselines import regress_rows
+from streamhalf.algorithms.regression import is_short_of_rows
 from streamhalf.algorithms.row_split import pilot
 from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.probabilities import Probabilities
-from streamhalf.data.row_files import open_rows, renamed
+from streamhalf.data.row_files import SUSPECT_COLUMNS, SuspectTable, open_rows, open_suspects, renamed
 from streamhalf.data.source import Source
-from streamhalf.data.suspects import SuspectTable, Writer, column_names, open_suspects
 from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
-from streamhalf.kernels.plane import are_wrong
+from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
 from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import REVIEW_COLUMNS, review_columns
-from streamhalf.label_issues.second_look import look_again
 from streamhalf.label_issues.where import gatherings
 from streamhalf.reductions.covariance import FeatureMoments
-from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
-from streamhalf.reductions.review_sample import ReviewSample, share_out
+from streamhalf.reductions.margin_counts import MarginCounts, bin_centres, count_margins
 from streamhalf.reductions.rows import RowSample
-from streamhalf.reductions.suspects import ROW, OtherModel, SuspectList, Suspects, SuspectsPartial
-from streamhalf.reductions.value_counts import quantile_edges
+from streamhalf.reductions.suspects import (
+    ROW,
+    Listed,
+    OtherModel,
+    PlaneModel,
+    ReviewSample,
+    Suspects,
+    SuspectsPartial,
+    quantile_edges,
+    share_out,
+)
 from streamhalf.results import (
     AuditResult,
     CalibrationRecord,
@@ -54,7 +62,6 @@ from streamhalf.results import (
     PassRecord,
     Segment,
     Suspect,
-    TransformRecord,
     Verdict,
     Versions,
 )
@@ -88,6 +95,9 @@ _PROOF_ROWS = 1 << 15
 _MOST_AT_ONCE = 1 << 20
 """Suspects that are on their way to a file."""
 
+_ROUNDS = 5
+"""Of the second look: chosen on the ten tables of `scripts/compare_audit --tables`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audited:
@@ -117,21 +127,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRequest:
-    """Selection of rows for an audit to list.
-
-    Parameters
-    ----------
-    top
-        Rows to list, the surest first; None: all, in the order of the rows.
-    misclassified
-        List every misclassified row, not label issues alone.
-    review
-        Rows to draw for a review instead of a list; 0: none.
-    proofs
-        Sets of rows in conflict to look for, at most.
-    keep
-        Columns of the data to show beside the rows.
-    """
+    """Rows for an audit to list, of the settings of `audit` with these names."""
 
     top: int | None = TOP
     misclassified: bool = False
@@ -141,35 +137,26 @@ class AuditRequest:
 
     def check(self, out: str | os.PathLike[str] | None) -> None:
         """Refuse what cannot be done, before any row is read."""
-        if own := {*column_names(beside=True), *REVIEW_COLUMNS} & {*self.keep}:
+        place = "" if out is None else os.fspath(out).rstrip("/").lower()
+        if own := {*SUSPECT_COLUMNS, *REVIEW_COLUMNS} & {*self.keep}:
             raise UsageError(f"keep: {sorted(own)[0]!r} is a column of the list itself; rename yours, or leave it out")
-        if self.keep and out is not None and os.fspath(out).rstrip("/").lower().endswith(".zarr"):
+        if self.keep and place.endswith(".zarr"):
             raise UsageError("keep: columns go to files alone; let out end in .csv or .parquet")
         if self.top is not None and self.top < 1:
             raise UsageError(f"top: {self.top} given; list 1 row at least, or all (None, --all)")
         for name in ("review", "proofs"):
             if not 0 <= getattr(self, name) <= _MOST_DRAWN:
                 raise UsageError(f"{name}: {getattr(self, name)} given; must be between 0 and {_MOST_DRAWN:,}")
-        if self.review and (out is None or not os.fspath(out).lower().endswith(".csv")):
+        if self.review and not place.endswith(".csv"):
             raise UsageError("review: needs a file for the rows that ends in .csv; give out")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audit:
-    """The audit of one data set by one halfspace.
+    """The audit of one data set by one halfspace of its stored rows.
 
-    Parameters
-    ----------
-    run, source
-        Run and data.
-    halfspace
-        Of the stored rows.
-    request
-        Rows to list.
-    fitted
-        The fit that the halfspace is of, for its transform, calibration and tested angle.
-    probabilities
-        Probabilities of label +1 by another model, one for each row.
+    `fitted` is the fit that the halfspace is of, for its transform, calibration and tested angle; `probabilities` are
+    those of label +1 by another model, one for each row.
     """
 
     run: Run
@@ -188,81 +175,49 @@ class Audit:
     ) -> Audited:
         """Return what was found, and write rows to `out`, if any."""
         if self.request.review and out is not None:
-            result, columns = self.draw_review()
-            with renamed(Path(out).resolve()) as temporary, open_rows(temporary, columns) as file:
-                file.append(columns)
+            result, columns = self._draw_review()
+            with renamed(Path(out).resolve()) as temporary, open_rows(temporary, columns) as append:
+                append(columns)
             return Audited(result, None)
-        marks = {
-            "fingerprint": self.source.fingerprint,
-            "rows": self.source.n_rows,
-            "ranked": self.request.top is not None,
-        }
-        opened: AbstractContextManager[Writer | None] = nullcontext()
+        opened: AbstractContextManager[Callable[[SuspectTable], None] | None] = nullcontext()
         if out is not None:
-            opened = open_suspects(
-                out,
-                marks,
-                classes=np.asarray(self.source.schema.label_values),
-                storage_options=storage_options,
-                overwrite=overwrite,
-                beside=self.probabilities is not None,
-                kept=self.source.kept_columns(np.empty(0, np.int64), self.request.keep),
-            )
-        with opened as writer:
-            streams = self.request.top is None and writer is not None
-            found = self.list(writer.append if streams and writer is not None else None)
-            if writer is not None and found.suspects is not None:
-                writer.append(found.suspects)
-        return replace(found, conflicts=self.find_conflicts()) if self.request.proofs else found
+            fingerprint, ranked = self.source.fingerprint, self.request.top is not None
+            marks = {"fingerprint": fingerprint, "rows": self.source.n_rows, "ranked": ranked}
+            empty = self._table(np.empty(0, ROW))
+            opened = open_suspects(out, marks, empty, storage_options=storage_options, overwrite=overwrite)
+        with opened as take:
+            found = self._list_all(take) if self.request.top is None else self._list(self.request.top, take)
+        return replace(found, conflicts=self._find_conflicts()) if self.request.proofs else found
 
-    def find_conflicts(self) -> ConflictSets:
+    def _find_conflicts(self) -> ConflictSets:
         """Return sets of rows that no halfspace gets right, of a sample of the data."""
         drawn: Any = self.run.reduce("proofs", self.source, RowSample(_PROOF_ROWS, draw_seed(), Stream.CONFLICT_SAMPLE))
-        plane = self.halfspace.plane.unit()
-        margins = plane.margins(drawn.block.X)
+        margins = self.halfspace.plane.unit().margins(drawn.block.X)
         wrong = np.flatnonzero(are_wrong(margins, drawn.block.y))
         surest = wrong[np.argsort(-np.abs(margins[wrong]), kind="stable")]
         sets = find_sets(drawn.block, surest.tolist(), margins, self.request.proofs)
         return ConflictSets(data=self.source.record, sets=sets, versions=Versions.current())
 
-    def list(self, take: Callable[[SuspectTable], None] | None) -> Audited:
-        """Return the listed rows, or hand them over where `take` is given."""
-        suspects = self._suspects()
-        if self.request.top is None:
-            tables: list[SuspectTable] = []
-            result = self._streamed(suspects, tables.append if take is None else take)
-            return Audited(result, SuspectTable.joined(tables) if take is None else None)
-        limit = min(self.request.top, self.source.n_rows)
-        suspects = replace(suspects, limit=limit)
+    def _surest(self, limit: int) -> tuple[Suspects, SuspectsPartial, SuspectTable]:
+        suspects = replace(self._suspects(), limit=min(limit, self.source.n_rows))
         found = self._pass(suspects, self.source.blocks)
-        table = self._table(found.listed).ranked()
+        return suspects, found, self._table(found.listed.taken).ranked()
+
+    def _list(self, top: int, take: Callable[[SuspectTable], None] | None) -> Audited:
+        suspects, found, table = self._surest(top)
         if take is not None:
             take(table)
         return Audited(self._result(suspects, found, table), table)
 
-    def draw_review(self) -> tuple[AuditResult, dict[str, NDArray[Any]]]:
-        """Return counts and a table of rows for a reviewer, drawn by stratum."""
-        suspects = replace(self._suspects(), limit=min(TOP, self.source.n_rows))
-        found = self._pass(suspects, self.source.blocks)
-        table = self._table(found.listed).ranked()
-        middle = found.listed.taken["suspicion"]
-        cut = float(np.median(middle)) if len(middle) else math.inf
-        issues, rest = found.n_issues, found.n_wrong
-        sizes = (issues // 2, issues - issues // 2, max(rest - issues, 0), found.n_rows - rest)
-        shared = share_out(min(self.request.review, self.source.n_rows), sizes)
-        numbers = tuple(max(1, one) for one in shared)  # a stratum without a row in the file would be forgotten
-        sample = ReviewSample(suspects, cut, numbers, draw_seed(), Stream.REVIEW)
-        drawn = self.run.reduce("review", self.source, sample, blocks=self.source.blocks)
-        result = self._result(suspects, found, table)
-        return result, review_columns(drawn, self.source, self.request.keep)
-
-    def _streamed(self, suspects: Suspects, take: Callable[[SuspectTable], None]) -> AuditResult:
-        """Hand over all suspects in the order of rows, some at a time.
+    def _list_all(self, take: Callable[[SuspectTable], None] | None) -> Audited:
+        """Hand over all suspects in the order of rows, some at a time; without `take`, return them.
 
         A segment of rows that holds more than there is room for is read again in halves.
         """
+        gathered: list[SuspectTable] = []
         room, start = _room(self.run.split_every), 0
-        total, suspects = replace(suspects, limit=MOST_RECORDED), replace(suspects, limit=room)
+        suspects = replace(self._suspects(), limit=room)
+        total = replace(suspects, limit=MOST_RECORDED)
         counted = total.empty(self.source.dim)
         step = room
         while start < self.source.n_rows:
@@ -271,45 +226,56 @@ class Audit:
             if found.n_listed > room:
                 step = rows.n_rows // 2
                 continue
-            take(self._table(found.listed))
+            (take or gathered.append)(self._table(found.listed.taken))
             counted, start = total.combine(counted, found), rows.stop
             # twice as much room as is wanted
             step = max(room, room * counted.n_rows // (2 * max(1, counted.n_listed)))
-        return self._result(suspects, counted, self._table(counted.listed).ranked())
+        result = self._result(total, counted, self._table(counted.listed.taken).ranked())
+        return Audited(result, SuspectTable.joined(gathered) if take is None else None)
+
+    def _draw_review(self) -> tuple[AuditResult, dict[str, NDArray[Any]]]:
+        """Return counts and a table of rows for a reviewer, drawn by stratum."""
+        suspects, found, table = self._surest(TOP)
+        middle = found.listed.taken["suspicion"]
+        cut = float(np.median(middle)) if len(middle) else math.inf
+        issues, wrong = found.n_issues, found.n_wrong
+        sizes = (issues // 2, issues - issues // 2, max(wrong - issues, 0), found.n_rows - wrong)
+        shared = share_out(min(self.request.review, self.source.n_rows), sizes)
+        numbers = tuple(max(1, one) for one in shared)  # a stratum without a row in the file would be forgotten
+        sample = ReviewSample(suspects, cut, numbers, draw_seed(), Stream.REVIEW)
+        drawn = self.run.reduce("review", self.source, sample, blocks=self.source.blocks)
+        result = self._result(suspects, found, table)
+        return result, review_columns(drawn, self.source, self.request.keep)
 
     def _suspects(self) -> Suspects:
         """Return the statistic, with calibrated curves: of the fit, or of a first pass."""
-        plane = self.halfspace.plane.unit()
-        own = None if self.fitted is None else self.fitted.calibration
+        plane, fitted = self.halfspace.plane.unit(), self.fitted
+        own = None if fitted is None else fitted.calibration
         other: OtherModel | None = None
         if own is None or self.probabilities is not None:
-            planes = (plane,) if own is None else ()
-            counts = MarginCounts(planes, self.probabilities)
+            counts = MarginCounts((plane,) if own is None else (), self.probabilities)
             found: Any = self.run.reduce("calibration", self.source, counts)
-            centres = bin_centres()
-            curves = [CalibrationRecord.of(one, centres, held_out=False) for one in found.counts]
+            curves = [CalibrationRecord.of(one, bin_centres(), held_out=False) for one in found.counts]
             own = curves[0] if own is None else own
             if self.probabilities is not None and curves[-1] is not None:
                 other = OtherModel(self.probabilities, curves[-1])
         sample = self._sample()
-        trusted = self.fitted is not None and self.fitted.verdict is Verdict.ACCEPTED and self._is_of_these_rows
-        second = None if own is None or trusted else look_again(sample, plane, own)
+        trusted = fitted is not None and fitted.verdict is Verdict.ACCEPTED and self._is_of_these_rows(fitted)
         return Suspects(
-            self._turns(sample),
-            own,
-            self.source.n_rows,
-            1,
-            self.request.misclassified,
-            other,
-            second,
-            quantile_edges(sample.X.astype(np.float64)),
-            min(1.0, _COMPARED_ROWS / self.source.n_rows),
-            draw_seed(),
+            turns=self._turns(sample),
+            calibration=own,
+            total_rows=self.source.n_rows,
+            limit=1,
+            misclassified=self.request.misclassified,
+            other=other,
+            second=None if own is None or trusted else look_again(sample, plane, own),
+            edges=quantile_edges(sample.X.astype(np.float64)),
+            share=min(1.0, _COMPARED_ROWS / self.source.n_rows),
+            seed=draw_seed(),
         )
 
-    @property
-    def _is_of_these_rows(self) -> bool:
-        return self.fitted is not None and self.fitted.data.fingerprint == self.source.fingerprint
+    def _is_of_these_rows(self, fitted: FitResult) -> bool:
+        return fitted.data.fingerprint == self.source.fingerprint
 
     def _gatherings(self, found: SuspectsPartial, first: SuspectTable) -> tuple[Gathering, ...]:
         """Return where issues gather: all of them by feature, listed ones by columns of the user."""
@@ -352,33 +318,37 @@ class Audit:
             scale = np.divide(1.0, found.deviation, out=np.zeros(dim), where=find_varying(found.mean, found.deviation))
             return Turns.of(plane, found.mean, scale)
         record = self.fitted.transform
-        if not record.matrix:
-            turns = Turns.of(plane, np.zeros(dim), np.ones(dim))
-        else:
+        if record.matrix:
             turns = Turns.of(plane, np.array(record.centre), np.array(record.matrix))
+        else:
+            turns = Turns.of(plane, np.zeros(dim), np.ones(dim))
         if (tested := tested_around(self.fitted)) is None:
             return turns
-        angle, shift = tested
-        compete = _has_threshold(self.fitted, self.halfspace, record)
-        return replace(turns, angle=angle, shift=shift if compete else 0.0)
+        own = record.class_of(self.halfspace)
+        through = own if self.fitted.error is None else self.fitted.error.through
+        # halfspaces of a class without thresholds compete by angle alone
+        return replace(turns, angle=tested[0], shift=tested[1] if HalfspaceClass.ANY in (through, own) else 0.0)
 
     @property
     def _position(self) -> str:
+        """Where angles are measured."""
         fitted = self.fitted
         if fitted is None or (not fitted.transform.matrix and tested_around(fitted) is None):
             return STANDARDISED
         return fitted.transform.kind
 
-    def _table(self, listed: SuspectList) -> SuspectTable:
+    def _table(self, listed: Listed) -> SuspectTable:
         """Return listed rows under the numbers that they have in the stored data."""
-        rows, classes = listed.taken.copy(), np.asarray(self.source.schema.label_values)
+        rows, classes = listed.copy(), np.asarray(self.source.schema.label_values)
         kept = self.source.kept_columns(rows["row"], self.request.keep)
         rows["row"] = self.source.stored_numbers(rows["row"])
         return SuspectTable(rows, classes, self.probabilities is not None, kept)
 
     def _result(self, suspects: Suspects, found: SuspectsPartial, first: SuspectTable) -> AuditResult:
-        negative, positive = found.wrong_by_label.tolist()
-        issues_negative, issues_positive = found.issues_by_label.tolist()
+        (negative, positive), (issues_negative, issues_positive) = found.by_label.tolist()
+        rows, *counts = found.segments
+        stops = np.cumsum(rows)
+        segments = zip(*(one.tolist() for one in (stops - rows, stops, *counts)), strict=True)
         ranked = self.request.top is not None
         return AuditResult(
             halfspace=self.halfspace,
@@ -386,21 +356,21 @@ class Audit:
             angle=suspects.turns.angle,
             threshold_shift=suspects.turns.shift,
             n_wrong=found.n_wrong,
-            n_agreed=found.n_agreed,
+            n_agreed=int(found.segments[2].sum()),
             n_wrong_negative=negative,
             n_wrong_positive=positive,
             n_issues=found.n_issues,
             n_issues_negative=issues_negative,
             n_issues_positive=issues_positive,
             n_listed=len(first) if ranked else found.n_listed,
-            least_wrong=_least_wrong(self.fitted, self.source),
+            least_wrong=self._least_wrong(),
             ranked=ranked,
             misclassified=self.request.misclassified,
             calibration=suspects.calibration,
             other_calibration=None if suspects.other is None else suspects.other.calibration,
             columns=self.request.keep,
-            suspects=_listed(first.take(slice(MOST_RECORDED))),
-            segments=_segments(found),
+            suspects=_listed(first.take(np.arange(min(len(first), MOST_RECORDED)))),
+            segments=tuple(Segment(*one) for one in segments),
             gatherings=self._gatherings(found, first),
             passes=_together(self.run.passes),
             data=self.source.record,
@@ -408,15 +378,14 @@ class Audit:
             notices=self.source.notices,
         )
 
-
-def _least_wrong(fitted: FitResult | None, source: Source) -> int | None:
-    """Return how many labels every halfspace contradicts, by a certificate of these rows."""
-    if fitted is None or (certificate := fitted.certificate) is None:
-        return None
-    same = fitted.data.fingerprint == source.fingerprint and certificate.n_rows == source.n_rows
-    if not same or certificate.opt.through is not HalfspaceClass.ANY:
-        return None
-    return math.ceil(certificate.opt.lower_empirical * source.n_rows - 1e-6)
+    def _least_wrong(self) -> int | None:
+        """Return how many labels every halfspace contradicts, by a certificate of these rows."""
+        fitted, n_rows = self.fitted, self.source.n_rows
+        if fitted is None or (certificate := fitted.certificate) is None or certificate.n_rows != n_rows:
+            return None
+        if not self._is_of_these_rows(fitted) or certificate.opt.through is not HalfspaceClass.ANY:
+            return None
+        return math.ceil(certificate.opt.lower_empirical * n_rows - 1e-6)
 
 
 def held_by_audit(request: AuditRequest, n_rows: int, split_every: int) -> int:
@@ -454,19 +423,34 @@ def tested_around(result: FitResult) -> tuple[float, float] | None:
     return nearest if nearest[0] < math.pi / 2 else None
 
 
-def _has_threshold(result: FitResult, halfspace: Halfspace, transform: TransformRecord) -> bool:
-    through = transform.class_of(halfspace) if result.error is None else result.error.through
-    return HalfspaceClass.ANY in (through, transform.class_of(halfspace))
+def look_again(sample: Block, plane: Plane, calibration: CalibrationRecord) -> PlaneModel | None:
+    """Return a regression of the rows that do not look wrong; None where these are too few for their features.
+
+    Flips along one direction pull every model of all rows towards them, and then look right. So the rows that look
+    wrong to `plane` are left out, the regression is fitted again, and so on: each time it is pulled less.
+    """
+    found, positive = None, sample.y > 0
+    for _ in range(_ROUNDS):
+        margins = plane.margins(sample.X)
+        least = np.where(positive, *calibration.issue_scores()[::-1])
+        issues = are_wrong(margins, sample.y) & (calibration.label_scores(margins, positive) <= least)
+        kept = sample.select(~issues)
+        if is_short_of_rows(kept.n_rows, kept.dim) or abs(int(kept.y.sum(dtype=np.int64))) == kept.n_rows:
+            return found
+        plane = regress_rows(kept, 0).unit()
+        curve = CalibrationRecord.of(count_margins(plane.margins(sample.X), sample.y), bin_centres(), held_out=False)
+        if curve is None:
+            return found
+        calibration, found = curve, PlaneModel(plane, curve)
+    return found
 
 
 def _listed(table: SuspectTable) -> tuple[Suspect, ...]:
-    names = column_names(beside=table.beside)
-    columns = [table.column(name).tolist() for name in names]
+    columns = [table.column(name).tolist() for name in table.names]
     kept = [[_plain(one) for one in values.tolist()] for values in table.kept.values()]
     values = zip(*kept, strict=True) if kept else itertools.repeat((), len(table))
-    return tuple(
-        Suspect(**dict(zip(names, row, strict=True)), values=own) for *row, own in zip(*columns, values, strict=True)
-    )
+    rows = zip(zip(*columns, strict=True), values, strict=True)
+    return tuple(Suspect(**dict(zip(table.names, row, strict=True)), values=own) for row, own in rows)
 
 
 def _plain(value: Any) -> bool | int | float | str | None:
@@ -475,25 +459,60 @@ def _plain(value: Any) -> bool | int | float | str | None:
     return str(value)
 
 
-def _segments(found: SuspectsPartial) -> tuple[Segment, ...]:
-    stops = np.cumsum(found.segment_rows)
-    counts = (found.segment_wrong, found.segment_agreed, found.segment_issues)
-    columns = (one.tolist() for one in (stops - found.segment_rows, stops, *counts))
-    return tuple(Segment(*row) for row in zip(*columns, strict=True))
-
-
 def _together(passes: list[PassRecord]) -> tuple[PassRecord, ...]:
     """Passes of one name as one."""
-    found: dict[str, PassRecord] = {}
-    for one in passes:
-        before = found.get(one.name, PassRecord(one.name, 0, 0, 0, 0.0))
-        found[one.name] = PassRecord(
-            one.name,
-            before.rows_read + one.rows_read,
-            before.bytes_read + one.bytes_read,
-            before.rows_accepted + one.rows_accepted,
-            before.seconds + one.seconds,
-            before.bytes_moved + one.bytes_moved,
-            before.requests + one.requests,
-        )
-    return tuple(found.values())
+    groups = {one.name: [other for other in passes if other.name == one.name] for one in passes}
+    counts = PassRecord.__struct_fields__[1:]
+    return tuple(
+        PassRecord(name, *(sum(getattr(one, field) for one in group) for field in counts))
+        for name, group in groups.items()
+    )
+
+
+def class_of(model: FitResult) -> Any:
+    """Return the class that a fit tells from the rest, or refuse one of two classes."""
+    classes = model.data.classes
+    if len(classes) != 2 or classes[0] != f"not {classes[1]}":
+        shown = " and ".join(map(str, classes)) or "-1 and +1"
+        raise UsageError(f"models: one is of {shown}; fit each class against the rest (positive=..., --positive CLASS)")
+    return classes[1]
+
+
+def join_classes(
+    tables: Mapping[Any, SuspectTable], source: Source, label: str, keep: Sequence[str], top: int | None
+) -> pd.DataFrame:
+    """Join audits of every class against the rest: every listed row once, the surest first, at most `top`.
+
+    The predicted label is the class that claims the row most; where none does, it is that the row is not of its own.
+    Given labels are those of `label` in the data.
+    """
+    import pandas as pd
+
+    parts = []
+    for one, table in tables.items():
+        claims = table.rows["label"] < 0
+        columns = {name: table.rows[name] for name in ("row", "label_score", "suspicion")}
+        predicted = np.where(claims, str(one), f"not {one}")
+        parts.append(pd.DataFrame({**columns, "claims": claims, "predicted_label": predicted}))
+    every = pd.concat(parts).sort_values(["claims", "suspicion"], ascending=False, kind="stable")
+    joined = every.groupby("row", as_index=False).agg(
+        predicted_label=("predicted_label", "first"), label_score=("label_score", "min"), suspicion=("suspicion", "max")
+    )
+    joined = joined.sort_values(["suspicion", "row"], ascending=[False, True])[:top]
+    rows = joined["row"].to_numpy()
+    stored, places = np.unique(rows, return_inverse=True)
+    own = () if source.own is None else source.own.names
+    wanted = list(dict.fromkeys([*keep, *([label] if label in own else [])]))
+    taken = source.own.take(stored, wanted) if source.own is not None and wanted else {}
+    columns = {name: values.take(places).to_pandas() for name, values in taken.items()}
+    given = np.asarray(columns[label]) if label in own else _raw_labels(source, stored)[places]
+    found = {"row": rows, **{name: columns[name] for name in keep}, "given_label": given}
+    return pd.DataFrame(found | {name: joined[name].to_numpy() for name in ("predicted_label", "label_score")})
+
+
+def _raw_labels(source: Source, stored: NDArray[np.int64]) -> NDArray[Any]:
+    """Return labels of stored rows as they are in the data."""
+    rows = stored - np.searchsorted(source.dropped, stored)
+    if not len(rows):
+        return np.empty(0)
+    return source.reader.read_labels(RowRanges(np.stack([rows, rows + 1], axis=1)))

@@ -30,18 +30,9 @@ _ANY_BITS = 4096
 def find_sets(
     sample: Block, suspects: Iterable[int], margins: NDArray[np.float64], most: int
 ) -> tuple[ConflictSet, ...]:
-    """Return up to `most` disjoint sets, each around one suspect of the sample.
+    """Return up to `most` disjoint sets, each around one suspect of the sample, a place in it, the surest first.
 
-    Parameters
-    ----------
-    sample
-        Rows of the data, features as they are stored.
-    suspects
-        Places in the sample, the surest first.
-    margins
-        Of all rows of the sample about a good halfspace.
-    most
-        Sets to return.
+    `margins` are those of all rows of the sample about a good halfspace.
     """
     X = sample.X.astype(np.float64)
     centre, spread = np.median(X, axis=0), X.std(axis=0)
@@ -82,7 +73,7 @@ def _combine(signed: NDArray[np.float64], seed: int, pool: NDArray[np.intp]) -> 
     from scipy.optimize import linprog  # takes a third of a second to import
 
     solved = linprog(
-        np.abs(np.arange(len(pool))) + 1.0, A_eq=signed[pool].T, b_eq=-signed[seed], bounds=(0, None), method="highs-ds"
+        np.arange(len(pool)) + 1.0, A_eq=signed[pool].T, b_eq=-signed[seed], bounds=(0, None), method="highs-ds"
     )
     weights = np.asarray(solved.x if solved.status == 0 else 0.0, dtype=np.float64)
     return pool[weights > _LEAST_WEIGHT] if weights.any() else None
@@ -111,28 +102,14 @@ def rows_of(sets: ConflictSets, n_rows: int) -> RowRanges:
 
 
 def check_sets(sets: ConflictSets, block: Block) -> tuple[Claim, ...]:
-    """Return one claim for each set: its proof, its rows in the data, and that it shares none.
-
-    Parameters
-    ----------
-    sets
-        As `audit --proofs` wrote them.
-    block
-        Their rows in the data.
-    """
+    """Return one claim for each set: its proof, its rows in the data (`block`), and that it shares none."""
     used: set[int] = set()
     claims = []
     for number, one in enumerate(sets.sets, start=1):
         problem = _problem(one, block, used)
         used |= set(one.rows)
-        claims.append(
-            Claim(
-                f"set {number}",
-                f"no halfspace is right on rows {', '.join(map(str, one.rows))}",
-                problem or "proved",
-                not problem,
-            )
-        )
+        statement = f"no halfspace is right on rows {', '.join(map(str, one.rows))}"
+        claims.append(Claim(f"set {number}", statement, problem or "proved", not problem))
     return tuple(claims)
 
 

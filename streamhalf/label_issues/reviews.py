@@ -6,7 +6,7 @@ import csv
 import itertools
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import betainc, betaln
 
 from streamhalf.data.source import Source
 from streamhalf.errors import DataError
-from streamhalf.reductions.review_sample import ReviewSampleResult, Stratum
+from streamhalf.reductions.suspects import DrawnStrata, Stratum
 from streamhalf.results.audit import CountInterval, ReviewRecord, StratumRecord
 
 ANSWER = "wrong"
@@ -27,11 +27,11 @@ REVIEW_COLUMNS = ("row", "given_label", ANSWER, "label_score", *_DESIGN)
 
 _RESTORE = "restore what --review wrote and fill its column wrong alone"
 
-_YES = frozenset({"1", "y", "yes", "true", "wrong"})
-_NO = frozenset({"0", "n", "no", "false", "right", "ok"})
-_UNSURE = frozenset({"?", "unsure", "maybe"})
-
-_LIST = (Stratum.TOP, Stratum.LIST)
+_ANSWERS: dict[str, bool | None] = {
+    **dict.fromkeys(("1", "y", "yes", "true", "wrong"), True),
+    **dict.fromkeys(("0", "n", "no", "false", "right", "ok"), False),
+    **dict.fromkeys(("?", "unsure", "maybe"), None),
+}
 
 
 def most_wrong(n_rows: int, n_reviewed: int, n_wrong: int, tau: float) -> int:
@@ -85,7 +85,7 @@ def judge_reviews(
         low = least_wrong(n_rows, len(given), wrong, share)
         high = most_wrong(n_rows, len(given), wrong + unsure, share)
         strata.append(StratumRecord(stratum.value, n_rows, len(given), wrong, unsure, low, high))
-    listed = [one for one in strata if one.name in {part.value for part in _LIST}]
+    listed = [one for one in strata if one.name in (Stratum.TOP, Stratum.LIST)]
     reviewed = sum(one.n_reviewed for one in listed)
     return ReviewRecord(
         tau=tau,
@@ -97,9 +97,8 @@ def judge_reviews(
     )
 
 
-def _total(strata: Iterable[StratumRecord]) -> CountInterval:
-    some = tuple(strata)
-    return CountInterval(sum(one.low for one in some), sum(one.high for one in some), sum(o.n_rows for o in some))
+def _total(strata: Sequence[StratumRecord]) -> CountInterval:
+    return CountInterval(*(sum(getattr(one, name) for one in strata) for name in ("low", "high", "n_rows")))
 
 
 def _more_reviews(strata: Sequence[StratumRecord], share: float) -> int | None:
@@ -122,7 +121,7 @@ def _more_reviews(strata: Sequence[StratumRecord], share: float) -> int | None:
     return None
 
 
-def review_columns(drawn: ReviewSampleResult, source: Source, keep: Sequence[str]) -> dict[str, Any]:
+def review_columns(drawn: DrawnStrata, source: Source, keep: Sequence[str]) -> dict[str, Any]:
     """Return the table that goes to a reviewer, the strata one after the other."""
     rows, classes = np.concatenate(drawn.drawn), np.asarray(source.schema.label_values)
     counts = [len(one) for one in drawn.drawn]
@@ -135,8 +134,8 @@ def review_columns(drawn: ReviewSampleResult, source: Source, keep: Sequence[str
         "label_score": rows["label_score"],
         "stratum": np.repeat([one.value for one in Stratum], counts),
         "draw": np.concatenate([np.arange(1, count + 1) for count in counts]),
-        "stratum_rows": np.repeat(np.array(drawn.sizes, dtype=np.int64), counts),
-        "data_rows": np.full(len(rows), sum(drawn.sizes), dtype=np.int64),
+        "stratum_rows": np.repeat(drawn.sizes, counts),
+        "data_rows": np.full(len(rows), drawn.n_rows, dtype=np.int64),
     }
 
 
@@ -150,11 +149,11 @@ def read_reviews(
     the data, where they are at hand.
     """
     name = os.fspath(path)
-    lines = _read_lines(name)
     said: dict[Stratum, dict[int, bool | None]] = {}
     sizes: dict[Stratum, int] = {}
-    first: dict[str, int] = {}
-    for number, line in enumerate(lines, start=2):
+    first: dict[Any, int] = {}
+    total = 0
+    for number, line in enumerate(_read_lines(name), start=2):
         where = f"reviewed: {name}, line {number}"
         try:
             stratum = Stratum(line["stratum"])
@@ -163,33 +162,20 @@ def read_reviews(
             raise DataError(f"{where}: {error}; {_RESTORE}") from error
         if (before := first.setdefault(line["row"], number)) != number:
             raise DataError(f"{where}: row {line['row']} is in line {before} too; leave one of them")
-        if sizes.setdefault(stratum, size) != size or draw in said.setdefault(stratum, {}) or not 1 <= draw <= size:
+        again = first.setdefault((stratum, draw), number) != number
+        if again or sizes.setdefault(stratum, size) != size or not 1 <= draw <= size:
             raise DataError(f"{where}: draw {draw} of {size:,} rows does not fit the lines above; {_RESTORE}")
-        said[stratum][draw] = _answer(line[ANSWER], where)
+        text = (line[ANSWER] or "").strip().lower()
+        if text and text not in _ANSWERS:
+            raise DataError(f"{where}: {ANSWER} is {line[ANSWER]!r}; answer yes, no or ?, or leave it empty")
+        said.setdefault(stratum, {}).update({draw: _ANSWERS[text]} if text else {})
     if sum(sizes.values()) != total:
         absent = ", ".join(one.value for one in Stratum if one not in sizes)
         raise DataError(f"reviewed: {name}: lines are missing ({absent}); {_RESTORE}; rows may stay without an answer")
     if n_rows not in (None, total):
         raise DataError(f"reviewed: {name} is of data with {total:,} rows, these have {n_rows:,}; give those")
-    return sizes, {stratum: list(_in_order(found)) for stratum, found in said.items()}
-
-
-_NONE = object()
-"""No answer, which is not the same as an unsure one."""
-
-
-def _in_order(said: Mapping[int, Any]) -> Iterator[bool | None]:
-    for draw in itertools.count(1):
-        if (found := said.get(draw, _NONE)) is _NONE:
-            return
-        yield found
-
-
-def _answer(text: str | None, where: str) -> Any:
-    said = (text or "").strip().lower()
-    if said and said not in _YES | _NO | _UNSURE:
-        raise DataError(f"{where}: {ANSWER} is {text!r}; answer yes, no or ?, or leave it empty")
-    return _NONE if not said else None if said in _UNSURE else said in _YES
+    draws = {stratum: itertools.takewhile(found.__contains__, itertools.count(1)) for stratum, found in said.items()}
+    return sizes, {stratum: [said[stratum][draw] for draw in some] for stratum, some in draws.items()}
 
 
 def _read_lines(name: str) -> list[dict[str, str]]:

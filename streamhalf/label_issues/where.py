@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.reductions.suspects import SuspectsPartial
-from streamhalf.reductions.value_counts import ValueCounts, count_values, quantile_edges
+from streamhalf.reductions.suspects import SuspectsPartial, ValueCounts, count_values, quantile_edges
 from streamhalf.results import Gathering
 
 LEVEL = 0.01
@@ -32,14 +31,8 @@ def gatherings(
 ) -> tuple[Gathering, ...]:
     """Return where issues gather beyond chance, the surest first.
 
-    Parameters
-    ----------
-    found
-        Issues and compared rows by value of every feature, and by segment.
-    names
-        Of the features.
-    kept
-        For columns of the user, values of the listed issues, and of all rows or some drawn at random.
+    `names` are those of the features; `kept` are columns of the user: values of the listed issues, and of all rows or
+    some drawn at random.
     """
     looks = [(look, found.n_issues, found.n_rows, True) for look in _segments(found)]
     compared = int(found.row_values.counts[0].sum())
@@ -69,11 +62,11 @@ def _surest(looks: list[tuple[_Look, int, int, bool]]) -> tuple[Gathering, ...]:
 
 
 def _segments(found: SuspectsPartial) -> Iterator[_Look]:
-    stops = np.cumsum(found.segment_rows)
-    for part in np.array_split(np.arange(len(stops)), min(len(stops), _MOST_SEGMENTS)):
-        rows = int(found.segment_rows[part].sum())
-        stop = int(stops[part[-1]])
-        yield "", f"rows {stop - rows:,} to {stop - 1:,}", int(found.segment_issues[part].sum()), rows
+    rows, issues = found.segments[0], found.segments[3]
+    edges = np.append(0, np.cumsum(rows))
+    for part in np.array_split(np.arange(len(rows)), min(len(rows), _MOST_SEGMENTS)):
+        start, stop = edges[part[0]], edges[part[-1] + 1]
+        yield "", f"rows {start:,} to {stop - 1:,}", int(issues[part].sum()), int(stop - start)
 
 
 def _values(name: str, issues: ValueCounts, rows: ValueCounts, j: int) -> Iterator[_Look]:
@@ -87,9 +80,11 @@ def _values(name: str, issues: ValueCounts, rows: ValueCounts, j: int) -> Iterat
 def _own(name: str, issues: NDArray[Any], rows: NDArray[Any]) -> Iterator[_Look]:
     """Look at numbers in bins, at others by their text; where values hardly repeat, as those of an id, at none."""
     if rows.dtype.kind in "iuf":
-        X, edges = rows[:, None].astype(np.float64), quantile_edges(rows[:, None].astype(np.float64))
-        yield from _values(name, count_values(issues[:, None].astype(np.float64), edges), count_values(X, edges), 0)
+        own, every = issues[:, None].astype(np.float64), rows[:, None].astype(np.float64)
+        edges = quantile_edges(every)
+        yield from _values(name, count_values(own, edges), count_values(every, edges), 0)
         return
     texts, counts = np.unique(rows.astype(str), return_counts=True)
-    for place in np.argsort(-counts, kind="stable")[: _MOST_TEXTS if 2 * len(texts) <= len(rows) else 0].tolist():
-        yield name, str(texts[place]), int((issues.astype(str) == texts[place]).sum()), int(counts[place])
+    if 2 * len(texts) <= len(rows):
+        for place in np.argsort(-counts, kind="stable")[:_MOST_TEXTS].tolist():
+            yield name, str(texts[place]), int((issues.astype(str) == texts[place]).sum()), int(counts[place])

@@ -8,13 +8,12 @@ from streamhalf.reductions.logistic import Logistic, LogisticLine
 from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
-from streamhalf.reductions.review_sample import ReviewSample
 from streamhalf.reductions.row_profile import RowProfile
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.reductions.rows import RowDigest, RowSample
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_moments import SlabMoments
-from streamhalf.reductions.suspects import Suspects
+from streamhalf.reductions.suspects import ReviewSample, Suspects
 from streamhalf.reductions.tyler import Tyler
 from streamhalf.reductions.wedge_sums import WedgeSums
 

@@ -1,7 +1,8 @@
-"""Rows whose label a halfspace contradicts: the surest by name, all of them in counts."""
+"""Rows whose label a halfspace contradicts: the surest by name, all of them in counts, and a sample for a review."""
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +14,18 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.probabilities import Probabilities
+from streamhalf.kernels.margins import frozen
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
-from streamhalf.kernels.uniforms import generator_of
+from streamhalf.kernels.uniforms import generator_of, uniforms_at
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.margin_counts import log_odds
-from streamhalf.reductions.value_counts import MOST_VALUES, ValueCounts, count_values
 from streamhalf.results.quality import CalibrationRecord
+
+MOST_VALUES = 8
+"""Bins of a feature: its values, if a sample has no more, or eighths of the rows."""
 
 ROW = np.dtype(
     [
@@ -38,6 +42,48 @@ ROW = np.dtype(
 """A listed row: the key that ranks it, and what is written of it."""
 
 Listed = NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueCounts:
+    """Rows in each bin of each feature, and the smallest and largest value seen there: (d, b)."""
+
+    counts: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, dim: int) -> ValueCounts:
+        shape = (dim, MOST_VALUES)
+        return cls(np.zeros(shape, np.int64), np.full(shape, np.inf), np.full(shape, -np.inf))
+
+    def __add__(self, other: ValueCounts) -> ValueCounts:
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return ValueCounts(self.counts + other.counts, low, high)
+
+
+def quantile_edges(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where the bins of each feature begin but the first (d, b - 1), infinite where there is none."""
+    edges = np.full((X.shape[1], MOST_VALUES - 1), np.inf)
+    for j, values in enumerate(X.T):
+        starts = np.unique(values)
+        if len(starts) > MOST_VALUES:
+            shares = np.linspace(0, 1, MOST_VALUES + 1)[:-1]
+            starts = np.unique(np.quantile(values, shares, method="higher"))
+        edges[j, : len(starts) - 1] = starts[1:]
+    return edges
+
+
+def count_values(
+    X: NDArray[np.floating[Any]], edges: NDArray[np.float64], places: NDArray[np.int64] | None = None
+) -> ValueCounts:
+    """Count rows, all of them or those at some places, in bins."""
+    from streamhalf.kernels import loops
+
+    found = ValueCounts.empty(X.shape[1])
+    chosen = np.arange(len(X)) if places is None else places
+    loops.count_values(frozen(X), chosen, edges, found.counts, found.low, found.high)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,17 +158,13 @@ def _drawn_rows(total_rows: int, share: float, seed: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectsPartial:
-    """Rows, misclassified, agreed and issue ones by segment (s,), by label the latter two (2,).
+    """Counts of all, misclassified, agreed and issue rows by segment (4, s), and the surest rows.
 
-    And issues and compared rows by value, rows to list, and the surest of them.
+    Besides misclassified and issue rows by label (2, 2), issues and compared rows by value, and how many are to list.
     """
 
-    segment_rows: NDArray[np.int64]
-    segment_wrong: NDArray[np.int64]
-    segment_agreed: NDArray[np.int64]
-    segment_issues: NDArray[np.int64]
-    wrong_by_label: NDArray[np.int64]
-    issues_by_label: NDArray[np.int64]
+    segments: NDArray[np.int64]
+    by_label: NDArray[np.int64]
     issue_values: ValueCounts
     row_values: ValueCounts
     n_listed: int
@@ -130,19 +172,15 @@ class SuspectsPartial:
 
     @property
     def n_rows(self) -> int:
-        return int(self.segment_rows.sum())
+        return int(self.segments[0].sum())
 
     @property
     def n_wrong(self) -> int:
-        return int(self.segment_wrong.sum())
-
-    @property
-    def n_agreed(self) -> int:
-        return int(self.segment_agreed.sum())
+        return int(self.segments[1].sum())
 
     @property
     def n_issues(self) -> int:
-        return int(self.segment_issues.sum())
+        return int(self.segments[3].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,29 +211,23 @@ class Suspects(Summed):
         return Segments(self.total_rows, max(1, min(MOST_SEGMENTS, self.total_rows)))
 
     def empty(self, dim: int) -> SuspectsPartial:
-        none = Block(np.zeros((0, dim)), np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int64))
-        return self.map(none)
+        return self.map(Block(np.zeros((0, dim)), np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int64)))
 
     def map(self, block: Block) -> SuspectsPartial:
         """Find and rank the contradicted rows of one block."""
         places, margins, wrong = self.find_contradicted(block)
         rows = self.measure(block.take(places), margins)
+        issues = rows["is_label_issue"]
+        marks = np.stack([wrong, wrong & rows["agreed"], issues])
         counts = np.zeros((4, self.segments.count), dtype=np.int64)
         for segment, window in self.segments.cut(block.rows):
             first, last = np.searchsorted(places, (window.start, window.stop))
-            part = slice(first, last)
-            counts[:, segment] = (
-                window.stop - window.start,
-                np.count_nonzero(wrong[part]),
-                np.count_nonzero((rows["agreed"] & wrong)[part]),
-                np.count_nonzero(rows["is_label_issue"][part]),
-            )
-        issues = rows["is_label_issue"]
+            counts[0, segment] = window.stop - window.start
+            counts[1:, segment] = np.count_nonzero(marks[:, first:last], axis=1)
         listed = rows if self.misclassified else rows[issues]
         return SuspectsPartial(
-            *(counts[0], counts[1], counts[2], counts[3]),
-            _by_label(rows["label"][wrong]),
-            _by_label(rows["label"][issues]),
+            counts,
+            np.stack([np.bincount(rows["label"][one] > 0, minlength=2) for one in (wrong, issues)]),
             self._count(block.X, places[issues]),
             self._count(block.X, self._compared(block.rows)),
             len(listed),
@@ -218,29 +250,26 @@ class Suspects(Summed):
 
     def find_contradicted(self, block: Block) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
         """Return places that a model contradicts, their margins, and whether the halfspace does."""
-        places, margins = self.turns.plane.find_wrong(block.X, block.y)
-        wrong = np.ones(len(places), dtype=np.bool_)
+        plane = self.turns.plane
+        places, margins = plane.find_wrong(block.X, block.y)
         if self.other is None:
-            return places, margins, wrong
-        against = np.flatnonzero(are_wrong(self.other.log_odds(block.rows), block.y))
-        places = np.union1d(places, against)
-        margins = self.turns.plane.margins(block.X[places])
+            return places, margins, np.ones(len(places), dtype=np.bool_)
+        places = np.union1d(places, np.flatnonzero(are_wrong(self.other.log_odds(block.rows), block.y)))
+        margins = plane.margins(block.X[places])
         return places, margins, are_wrong(margins, block.y[places])
 
     def measure(self, some: Block, margins: NDArray[np.float64]) -> Listed:
         """Return what is listed of rows with these margins about the halfspace."""
         rows, positive = np.zeros(some.n_rows, dtype=ROW), some.y > 0
         sines, agreed = self.turns.measure(some.X, margins)
-        unit = margins / (self.turns.plane.length or 1.0)
-        rows["row"], rows["label"], rows["margin"] = some.rows, some.y, sines
-        rows["agreed"] = agreed
+        rows["row"], rows["label"], rows["margin"], rows["agreed"] = some.rows, some.y, sines, agreed
         contradicted = are_wrong(margins, some.y)
         if self.calibration is None:  # labels of one class alone have no curve
-            rows["label_score"] = (1 - np.where(contradicted, sines, -sines)) / 2
             rows["suspicion"] = np.where(contradicted, sines, -sines)
+            rows["label_score"] = (1 - rows["suspicion"]) / 2
             rows["is_label_issue"] = contradicted
             return rows
-        models = [(self.calibration, unit)]
+        models = [(self.calibration, margins / (self.turns.plane.length or 1.0))]
         if self.second is not None:
             models.append((self.second.calibration, self.second.plane.margins(some.X)))
         if self.other is not None:
@@ -260,5 +289,103 @@ class Suspects(Summed):
         return ROW.itemsize * self.limit + 8 * (4 * self.segments.count + 5 + 6 * MOST_VALUES * dim)
 
 
-def _by_label(labels: NDArray[np.int8]) -> NDArray[np.int64]:
-    return np.array([np.count_nonzero(labels == y) for y in (-1, 1)])
+class Stratum(enum.StrEnum):
+    """Parts of the rows, from the surest label issues to the rows that no model contradicts."""
+
+    TOP = "top of the list"
+    LIST = "rest of the list"
+    CONTRADICTED = "contradicted, not listed"
+    UNSUSPECTED = "unsuspected"
+
+
+DRAWN = np.dtype([("uniform", np.float64), ("measured", ROW)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnStrata:
+    """Rows of each stratum (4,) int64, and those drawn of each: of a partial as `DRAWN`, at last as `ROW`."""
+
+    sizes: NDArray[np.int64]
+    drawn: tuple[Listed, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.sizes.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReviewSample(Summed):
+    """The rows with the smallest uniform numbers of each stratum, `numbers` of them.
+
+    The top of the list are the issues that rank at `cut` or above.
+    """
+
+    suspects: Suspects
+    cut: float
+    numbers: tuple[int, ...]
+    seed: int
+    stream: int
+
+    name = "review-sample"
+
+    def empty(self, dim: int) -> DrawnStrata:
+        return DrawnStrata(np.zeros(len(Stratum), dtype=np.int64), tuple(map(_unused, self.numbers)))
+
+    def map(self, block: Block) -> DrawnStrata:
+        """Put every row of one block into its stratum, and draw."""
+        places, margins, _ = self.suspects.find_contradicted(block)
+        rows = self.suspects.measure(block.take(places), margins)
+        issues, top = rows["is_label_issue"], rows["suspicion"] >= self.cut
+        others = np.setdiff1d(np.arange(block.n_rows), places, assume_unique=True)
+        uniforms = uniforms_at(self.seed, self.stream, block.rows)
+        parts = (places[issues & top], places[issues & ~top], places[~issues], others)
+        drawn = []
+        for part, number in zip(parts, self.numbers, strict=True):
+            chosen = np.sort(part[np.argsort(uniforms[part], kind="stable")[:number]])
+            some = block.take(chosen)
+            found = np.empty(some.n_rows, dtype=DRAWN)
+            found["uniform"] = uniforms[chosen]
+            found["measured"] = self.suspects.measure(some, self.suspects.turns.plane.margins(some.X))
+            drawn.append(_first(found, number))
+        return DrawnStrata(np.array(list(map(len, parts)), dtype=np.int64), tuple(drawn))
+
+    def combine(self, left: DrawnStrata, right: DrawnStrata) -> DrawnStrata:
+        pairs = zip(left.drawn, right.drawn, self.numbers, strict=True)
+        drawn = tuple(_first(np.concatenate([a, b]), number) for a, b, number in pairs)
+        return DrawnStrata(left.sizes + right.sizes, drawn)
+
+    def finalize(self, partial: DrawnStrata) -> DrawnStrata:
+        """Return the drawn rows in the order of their numbers."""
+        drawn = tuple(one["measured"][np.isfinite(one["uniform"])] for one in partial.drawn)
+        return DrawnStrata(partial.sizes, drawn)
+
+    def partial_nbytes(self, dim: int) -> int:
+        return DRAWN.itemsize * sum(self.numbers) + 8 * (len(Stratum) + 1)
+
+
+def _unused(number: int) -> Listed:
+    room = np.zeros(number, dtype=DRAWN)
+    room["uniform"] = np.inf
+    return room
+
+
+def _first(rows: Listed, number: int) -> Listed:
+    """Return `number` places, those with the smallest uniforms first."""
+    kept = rows[np.argsort(rows["uniform"], kind="stable")[:number]]
+    return np.concatenate([kept, _unused(number - len(kept))])
+
+
+def share_out(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return how many rows are drawn of each stratum: half of them from the list.
+
+    What a small stratum has no rows for goes to the others.
+    """
+    shares, left = [0] * len(sizes), number
+    weights = (0.3, 0.2, 0.15, 0.35)
+    while left > 0 and (free := [i for i, size in enumerate(sizes) if shares[i] < size]):
+        total = sum(weights[i] for i in free)
+        for i in free:
+            more = max(1, round(left * weights[i] / total))
+            shares[i] += min(more, sizes[i] - shares[i], number - sum(shares))
+        left = number - sum(shares)
+    return tuple(shares)

@@ -8,7 +8,7 @@ from scipy.stats import hypergeom
 
 from streamhalf import DataError
 from streamhalf.label_issues.reviews import judge_reviews, least_wrong, most_wrong, read_reviews
-from streamhalf.reductions.review_sample import Stratum, share_out
+from streamhalf.reductions.suspects import Stratum, share_out
 
 SIZES = {Stratum.TOP: 300, Stratum.LIST: 400, Stratum.CONTRADICTED: 50, Stratum.UNSUSPECTED: 9_250}
 

@@ -45,9 +45,9 @@ def test_suspects__counts_by_segment_and_label() -> None:
     found = Suspects(TURNS, None, len(Y), 10).map(BLOCK)
     wrong = (X.astype(np.float64) @ TURNS.plane.normal >= 0) != (Y > 0)
     assert found.n_rows == 1_000
-    assert len(found.segment_rows) == 256
-    assert found.segment_wrong[:64].sum() == wrong[:250].sum()
-    assert found.wrong_by_label.tolist() == [(wrong & (s == Y)).sum() for s in (-1, 1)]
+    assert found.segments.shape == (4, 256)
+    assert found.segments[1, :64].sum() == wrong[:250].sum()
+    assert found.by_label[0].tolist() == [(wrong & (s == Y)).sum() for s in (-1, 1)]
 
 
 @pytest.mark.parametrize("step", [1, 64])
@@ -88,7 +88,7 @@ def test_suspects__issues_are_wrong_rows_whose_other_label_is_probable() -> None
     negative = listed[listed["label"] < 0]
     order = np.argsort(negative["suspicion"])
     assert (np.diff(negative["label_score"][order]) <= 1e-12).all()
-    assert issues.issues_by_label.sum() == issues.n_issues
+    assert issues.by_label[1].sum() == issues.n_issues
 
 
 def test_suspects__another_model_adds_rows_and_scores() -> None:
