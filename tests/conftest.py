@@ -138,15 +138,13 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def watch_reads(monkeypatch: pytest.MonkeyPatch, found: list[int]) -> None:
     """Append the bytes of every chunk that is read from a file, whole or in part."""
 
-    def watch(name: str, original: Callable[..., bool]) -> None:
-        def watched(self: Any, target: Any, *ranges: Any) -> bool:
-            found.append(target.nbytes)
-            return original(self, target, *ranges)
+    original = _LocalChunk.read
 
-        monkeypatch.setattr(_LocalChunk, name, watched)
+    def watched(self: Any, raw: Any, ranges: Any) -> bool:
+        found.append(raw.nbytes)
+        return original(self, raw, ranges)
 
-    watch("read_whole", _LocalChunk.read_whole)
-    watch("read_ranges", _LocalChunk.read_ranges)
+    monkeypatch.setattr(_LocalChunk, "read", watched)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -76,6 +76,7 @@ class ChunkCache:
         self._token = token
         self._lock = threading.Lock()
         self._limits = CacheLimits()
+        self._folder: str | None = None
         self._kept: dict[Key, Content] = {}
         self._coming: dict[Key, Future[Content]] = {}
         self._moved = NOTHING
@@ -90,7 +91,8 @@ class ChunkCache:
         leaving: list[tuple[Key, Content]] = []
         with self._lock:
             self.last_used = time.monotonic()
-            self._limits = replace(limits, folder=None) if self._folder_failed else limits
+            self._limits = limits
+            self._folder = None if limits.folder is None else os.path.join(limits.folder, f"streamhalf-{self._token}")
             while self._used > limits.nbytes:
                 key, content = self._kept.popitem()
                 self._used -= len(content)
@@ -101,11 +103,10 @@ class ChunkCache:
     def wants_whole(self, nbytes: int, wanted: int) -> bool:
         """Return True if an object should be fetched whole although only a part is wanted."""
         with self._lock:
-            limits = self._limits
-            shared = limits.alone or limits.folder is not None
-            has_room = self._used + self._expected + nbytes <= self._room(nbytes)
-            pays = shared or wanted * _WORTH_FETCHING >= nbytes
-            return pays and (has_room or limits.folder is not None)
+            if self._folder is not None and not self._folder_failed:
+                return True
+            pays = self._limits.alone or wanted * _WORTH_FETCHING >= nbytes
+            return pays and self._used + self._expected + nbytes <= self._room(nbytes)
 
     def _room(self, nbytes: int) -> int:
         """Return the bytes of memory for objects of this size."""
@@ -158,8 +159,8 @@ class ChunkCache:
             self._kept.clear()
             self._coming.clear()
             self._used = 0
-            if self._limits.folder is not None:
-                shutil.rmtree(self._own_folder(self._limits.folder), ignore_errors=True)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _bring(self, key: Key, fetch: Callable[[], Content], expected: int) -> Content:
         """Return the content from the folder or the network; keep it where there is room."""
@@ -192,29 +193,21 @@ class ChunkCache:
 
     def _keep_in_folder(self, key: Key, content: Content) -> None:
         """Write an object to the folder, where all processes of this machine find it."""
-        limits = self._limits
-        if limits.folder is None:
+        if (folder := self._folder) is None or self._folder_failed:
             return
-        folder = self._own_folder(limits.folder)
         try:
             os.makedirs(folder, exist_ok=True)
             _write(os.path.join(folder, _file_name(key)), content)
         except OSError as error:  # most likely full: a run can do without
             if not self._closed:
-                logger.warning("cache: %s is used no more: %s", limits.folder, error.strerror)
-            with self._lock:
-                self._folder_failed, self._limits = True, replace(limits, folder=None)
+                logger.warning("cache: %s is used no more: %s", os.path.dirname(folder), error.strerror)
+            self._folder_failed = True
         if self._closed:  # cleared meanwhile
             shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, key: Key) -> str | None:
-        if self._limits.folder is None:
-            return None
-        path = os.path.join(self._own_folder(self._limits.folder), _file_name(key))
-        return path if os.path.exists(path) else None
-
-    def _own_folder(self, folder: str) -> str:
-        return os.path.join(folder, f"streamhalf-{self._token}")
+        path = None if self._folder is None else os.path.join(self._folder, _file_name(key))
+        return path if path is not None and os.path.exists(path) else None
 
 
 _caches: dict[str, ChunkCache] = {}

@@ -12,6 +12,7 @@ import itertools
 import math
 import os
 import threading
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from functools import partial
 from io import FileIO
 from typing import Any, TypeAlias
 
+import google_crc32c
 import numpy as np
 import zarr
 from numpy.typing import NDArray
@@ -26,16 +28,10 @@ from zarr.abc.store import RangeByteRequest
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.chunk_cache import Content, Key
+from streamhalf.data.chunk_cache import Content
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import ChunkCodecs, chunk_codecs, chunk_key, chunk_names
 from streamhalf.paths import retrying
-
-google_crc32c: Any
-try:
-    import google_crc32c
-except ImportError:
-    google_crc32c = None
 
 LARGE_NBYTES = 64 << 20
 """Chunks and shards beyond this are read in parts, where that can be."""
@@ -49,8 +45,6 @@ _SMALL_NBYTES = 64 << 10
 _LEAST_LENT = 1 << 20  # smaller buffers come from the C library, which keeps them itself
 _MOST_FREE = 32
 
-Ranges = NDArray[np.int64]
-
 
 def read_chunks(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False) -> NDArray[Any] | None:
     """Return rows of an array whose chunks hold whole rows; None where Zarr must read them.
@@ -60,63 +54,42 @@ def read_chunks(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False)
     if (codecs := _codecs_of(array)) is None:
         return None
     result = lend((rows.n_rows, *array.shape[1:]), array.dtype)
-    done, n_all = 0, array.shape[0]
-    for number, chunk, wanted in _chunks(array, codecs, rows):
-        n_wanted = int((wanted[:, 1] - wanted[:, 0]).sum())
-        target = result[done : done + n_wanted]
-        done += n_wanted
-        complete = n_wanted == min(chunk.n_rows, n_all - number * chunk.n_rows)
-        if not codecs.decoders and (chunk.nbytes > LARGE_NBYTES or parts) and not complete:
-            found = (parts or chunk.is_sound()) and chunk.read_ranges(target, wanted)
-        elif n_wanted == chunk.n_rows:
-            found = _read_whole(chunk, codecs, target)
+    done = 0
+    for chunk, wanted, partly in _chunks(array, codecs, rows, parts=parts):
+        target = result[done : done + wanted.n_rows]
+        done += wanted.n_rows
+        if partly:
+            found = (parts or _is_sound(chunk)) and chunk.read(_bytes_of(target), wanted)
+        elif wanted.n_rows == chunk.n_rows:
+            found = _read_all(chunk, target)
         else:  # the last chunk too is stored in full size
             whole = lend(array.chunks, array.dtype)
-            if found := _read_whole(chunk, codecs, whole):
-                target[...] = RowRanges(wanted).take_from(whole, 0)
+            if found := _read_all(chunk, whole):
+                target[...] = wanted.take_from(whole, 0)
         if not found:
             return None
     return result
 
 
-def _read_whole(chunk: _Chunk, codecs: ChunkCodecs, target: NDArray[Any]) -> bool:
-    raw = target.reshape(-1).view(np.uint8)
-    if not codecs.decoders:
-        return chunk.read_whole(raw)
-    if (content := chunk.content()) is None:
-        return False
-    try:
-        for decoder in codecs.decoders:
-            content = decoder.decode(content)
-    except Exception:  # Zarr says what is wrong
-        return False
-    decoded = np.frombuffer(content, dtype=np.uint8)
-    if found := decoded.size == raw.size:
-        raw[...] = decoded
-    return found
-
-
 def prefetch_chunks(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = True) -> bool:
     """Start to bring rows into memory; return False where only reading them does that."""
-    codecs, remote = _codecs_of(array), isinstance(array.store, RemoteStore)
+    codecs, store = _codecs_of(array), array.store
     if codecs is None:
-        return remote and _prefetch_objects(array, rows)
-    if not remote:
+        return isinstance(store, RemoteStore) and _prefetch_objects(array, store, rows)
+    if not isinstance(store, RemoteStore):
         if codecs.decoders or not hasattr(os, "posix_fadvise"):
             return False
         if array.chunks[0] * _row_nbytes(array) < _SMALL_NBYTES:
             return True  # to ask for a small chunk takes as long as to read it
-    for _, chunk, wanted in _chunks(array, codecs, rows):
-        some = not codecs.decoders and (parts or chunk.nbytes > LARGE_NBYTES)
-        chunk.prefetch(wanted if some else chunk.whole)
+    for chunk, wanted, partly in _chunks(array, codecs, rows, parts=parts):
+        chunk.prefetch(wanted if partly else None)
     return True
 
 
-def _prefetch_objects(array: zarr.Array[Any], rows: RowRanges) -> bool:
+def _prefetch_objects(array: zarr.Array[Any], store: RemoteStore, rows: RowRanges) -> bool:
     """Start to fetch remote objects that Zarr decodes, those of which all is wanted."""
-    store, pieces = array.store, array.shards or array.chunks
-    assert isinstance(store, RemoteStore)
-    step, nbytes = pieces[0], math.prod(pieces[:1] + array.shape[1:]) * array.dtype.itemsize
+    pieces = array.shards or array.chunks
+    step, nbytes = pieces[0], pieces[0] * _row_nbytes(array)
     columns = [range(-(-n // piece)) for n, piece in zip(array.shape[1:], pieces[1:], strict=True)]
     for number, wanted in rows.by_step(step):
         complete = wanted.n_rows == min(step, array.shape[0] - number * step)
@@ -131,10 +104,10 @@ def _prefetch_objects(array: zarr.Array[Any], rows: RowRanges) -> bool:
 def unsound_chunk(array: zarr.Array[Any], rows: RowRange) -> int | None:
     """Return the first raw chunk of these rows that does not fit its checksum, read in pieces."""
     codecs = _codecs_of(array)
-    if codecs is None or codecs.decoders or not codecs.has_checksum:
+    if codecs is None or not codecs.has_checksum:
         return None
-    chunks = _chunks(array, codecs, RowRanges.of((rows,)))
-    return next((number for number, chunk, _ in chunks if not chunk.is_sound()), None)
+    chunks = _chunks(array, codecs, RowRanges.of((rows,)), parts=False)
+    return next((chunk.number for chunk, _, _ in chunks if not _is_sound(chunk)), None)
 
 
 def is_raw(array: zarr.Array[Any]) -> bool:
@@ -144,68 +117,84 @@ def is_raw(array: zarr.Array[Any]) -> bool:
 
 def has_checksum(array: zarr.Array[Any]) -> bool:
     """Return True if the chunks of an array are raw and end with a checksum."""
-    return is_raw(array) and bool((codecs := _codecs_of(array)) and codecs.has_checksum)
+    return (codecs := _codecs_of(array)) is not None and codecs.has_checksum
+
+
+def _read_all(chunk: _Chunk, target: NDArray[Any]) -> bool:
+    """Read and decode all rows of a chunk; False if they are not as expected."""
+    raw = _bytes_of(target)
+    if not chunk.codecs.decoders:
+        return chunk.read(raw, None)
+    if (content := chunk.content()) is None:
+        return False
+    try:
+        for decoder in chunk.codecs.decoders:
+            content = decoder.decode(content)
+    except Exception:  # Zarr says what is wrong
+        return False
+    decoded = np.frombuffer(content, dtype=np.uint8)
+    if found := decoded.size == raw.size:
+        raw[...] = decoded
+    return found
+
+
+def _is_sound(chunk: _Chunk) -> bool:
+    """Return True if a raw chunk has its size and fits its checksum; a process looks once."""
+    stamp = chunk.stamp()
+    with _looking[hash(stamp) % len(_looking)]:  # one thread looks, others wait for it
+        if stamp is None or (stamp not in _sound and not _are_sound(chunk.pieces(), chunk.nbytes)):
+            return False
+        _sound.add(stamp)
+        return True
 
 
 def _codecs_of(array: zarr.Array[Any]) -> ChunkCodecs | None:
-    codecs = chunk_codecs(array) if isinstance(array.store, LocalStore | RemoteStore) else None
-    unchecked = codecs is not None and codecs.has_checksum and google_crc32c is None
-    return None if unchecked else codecs
+    return chunk_codecs(array) if isinstance(array.store, LocalStore | RemoteStore) else None
 
 
 def _row_nbytes(array: zarr.Array[Any]) -> int:
-    return int(math.prod(array.shape[1:]) * array.dtype.itemsize)
+    return math.prod(array.shape[1:]) * array.dtype.itemsize
 
 
-def _chunks(array: zarr.Array[Any], codecs: ChunkCodecs, rows: RowRanges) -> Iterator[tuple[int, _Chunk, Ranges]]:
-    """Yield the chunks that rows lie in: number, chunk, and the rows wanted of it."""
-    step, store, zeros = array.chunks[0], array.store, (0,) * (array.ndim - 1)
-    shape = (step, _row_nbytes(array), codecs.has_checksum)
-    name = None if isinstance(store, RemoteStore) else chunk_names(array)
-    for number, wanted in rows.by_step(step):
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _chunks(
+    array: zarr.Array[Any], codecs: ChunkCodecs, rows: RowRanges, *, parts: bool
+) -> Iterator[tuple[_Chunk, RowRanges, bool]]:
+    """Yield the chunks that rows lie in, the rows wanted of each, and if these alone are read."""
+    step, store, n_rows = array.chunks[0], array.store, array.shape[0]
+    shape, name = (step, _row_nbytes(array), codecs), chunk_names(array)
+    for number, of_array in rows.by_step(step):
+        wanted = RowRanges(of_array.bounds - number * step)
         chunk: _Chunk
-        if name is None:
-            key = f"{array.path}/{chunk_key(array, (number, *zeros))}".lstrip("/")
-            chunk = _RemoteChunk(*shape, store, key, not codecs.decoders)
+        if isinstance(store, RemoteStore):
+            chunk = _RemoteChunk(number, *shape, store, name(number))
         else:
-            chunk = _LocalChunk(*shape, name(number))
-        yield number, chunk, wanted.bounds - number * step
+            chunk = _LocalChunk(number, *shape, name(number))
+        incomplete = wanted.n_rows < min(step, n_rows - number * step)
+        yield chunk, wanted, incomplete and not codecs.decoders and (parts or chunk.nbytes > LARGE_NBYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A stored chunk; sizes are those of a raw one."""
+    """A stored chunk; sizes are those of a raw one. Ranges of its rows are None for all of them."""
 
+    number: int
     n_rows: int
     row_nbytes: int
-    has_checksum: bool
-
-    @property
-    def whole(self) -> Ranges:
-        """All rows, as one range."""
-        return np.array([[0, self.n_rows]])
+    codecs: ChunkCodecs
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the object."""
-        return self.n_rows * self.row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
+        return self.n_rows * self.row_nbytes + self.codecs.has_checksum * _CHECKSUM_NBYTES
 
-    def _stamp(self) -> tuple[Any, ...] | None:
-        """Return what tells this version of the object from others; None if it is absent."""
-        raise NotImplementedError
-
-    def _pieces(self) -> Iterable[Any]:
-        """Yield the bytes of the object."""
-        raise NotImplementedError
-
-    def is_sound(self) -> bool:
-        """Return True if it has its size and fits its checksum; a process looks once."""
-        stamp = self._stamp()
-        with _looking[hash(stamp) % len(_looking)]:  # one thread looks, others wait for it
-            if stamp is None or (stamp not in _sound and not _are_sound(self._pieces(), self.nbytes)):
-                return False
-            _sound.add(stamp)
-            return True
+    def windows(self, ranges: RowRanges | None) -> list[tuple[int, int]]:
+        """Return the bytes of rows as starts and stops."""
+        if ranges is None:
+            return [(0, self.n_rows * self.row_nbytes)]
+        return [*map(tuple, (ranges.bounds * self.row_nbytes).tolist())]
 
 
 _sound: set[tuple[Any, ...]] = set()
@@ -218,10 +207,10 @@ class _LocalChunk(_Stored):
 
     path: str
 
-    def prefetch(self, ranges: Ranges) -> None:
+    def prefetch(self, ranges: RowRanges | None) -> None:
         try:
             with FileIO(self.path) as file:
-                for start, stop in (ranges * self.row_nbytes).tolist():
+                for start, stop in self.windows(ranges):
                     for offset in range(start, stop, _PREFETCH_NBYTES):
                         size = min(_PREFETCH_NBYTES, stop - offset)
                         os.posix_fadvise(file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
@@ -235,38 +224,31 @@ class _LocalChunk(_Stored):
         except OSError:
             return None
 
-    def read_whole(self, raw: NDArray[np.uint8]) -> bool:
-        try:
-            with FileIO(self.path) as file:
-                if os.fstat(file.fileno()).st_size != self.nbytes or not _fill(file, raw.data):
-                    return False
-                return not self.has_checksum or _fits(raw, file.read())
-        except OSError:
-            return False
-
-    def read_ranges(self, target: NDArray[Any], ranges: Ranges) -> bool:
-        view, done = target.reshape(-1).view(np.uint8).data, 0
+    def read(self, raw: NDArray[np.uint8], ranges: RowRanges | None) -> bool:
+        """Read raw rows; all of them are held against the checksum. False if not as expected."""
         try:
             with FileIO(self.path) as file:
                 if os.fstat(file.fileno()).st_size != self.nbytes:
                     return False
-                for start, stop in (ranges * self.row_nbytes).tolist():
+                done = 0
+                for start, stop in self.windows(ranges):
                     file.seek(start)
-                    if not _fill(file, view[done : done + stop - start]):
+                    if not _fill(file, raw.data[done : done + stop - start]):
                         return False
                     done += stop - start
+                return ranges is not None or not self.codecs.has_checksum or _fits(raw, file.read())
         except OSError:
             return False
-        return True
 
-    def _stamp(self) -> tuple[Any, ...] | None:
+    def stamp(self) -> tuple[Any, ...] | None:
+        """Return what tells this version of the object from others; None if it is absent."""
         try:
             found = os.stat(self.path)
         except OSError:
             return None
         return (self.path, found.st_mtime_ns) if found.st_size == self.nbytes else None
 
-    def _pieces(self) -> Iterable[Any]:
+    def pieces(self) -> Iterator[bytes]:
         with FileIO(self.path) as file:
             while piece := file.read(_PIECE_NBYTES):
                 yield piece
@@ -276,36 +258,25 @@ class _LocalChunk(_Stored):
 class _RemoteChunk(_Stored):
     """A chunk that is a remote object, of which a part may be in the cache or on its way."""
 
-    store: Any
+    store: RemoteStore
     key: str
-    is_raw: bool
 
-    def prefetch(self, ranges: Ranges) -> None:
-        windows: list[RangeByteRequest | None] = [*(self._windows(ranges) or ())]
-        for window in windows or [None]:
-            key, fetch, expected = self._request(window)
-            self.store.cache.begin(key, fetch, expected)
+    def prefetch(self, ranges: RowRanges | None) -> None:
+        for window in self._requested(ranges):
+            self.store.cache.begin(*self._request(window))
 
     def content(self) -> Content:
         return self._take(None)
 
-    def read_whole(self, raw: NDArray[np.uint8]) -> bool:
-        if (content := self._take(None)) is None:
-            return False
-        raw[...] = np.frombuffer(content, dtype=np.uint8, count=len(raw))
-        return True
-
-    def read_ranges(self, target: NDArray[Any], ranges: Ranges) -> bool:
-        windows: list[RangeByteRequest | None] = [*(self._windows(ranges) or ())]
-        windows = windows or [None]
+    def read(self, raw: NDArray[np.uint8], ranges: RowRanges | None) -> bool:
+        windows = self._requested(ranges)
         held = [self._take(window) for window in windows]
         if any(content is None for content in held):
             return False
-        begins = np.array([window.start if window else 0 for window in windows], dtype=np.int64)
-        raw, done = target.reshape(-1).view(np.uint8), 0
-        for start, stop in (ranges * self.row_nbytes).tolist():
-            home = int(np.searchsorted(begins, start, side="right")) - 1
-            offset = start - int(begins[home])
+        begins, done = [window.start if window else 0 for window in windows], 0
+        for start, stop in self.windows(ranges):
+            home = bisect_right(begins, start) - 1
+            offset = start - begins[home]
             found = np.frombuffer(held[home], dtype=np.uint8)[offset : offset + stop - start]
             if len(found) != stop - start:
                 return False
@@ -313,22 +284,22 @@ class _RemoteChunk(_Stored):
             done += len(found)
         return True
 
-    def _windows(self, ranges: Ranges) -> list[RangeByteRequest] | None:
+    def _requested(self, ranges: RowRanges | None) -> list[RangeByteRequest | None]:
         """Return what to fetch of it, near neighbours together; None for all of it."""
-        cache, large = self.store.cache, self.nbytes > LARGE_NBYTES
-        if int((ranges[:, 1] - ranges[:, 0]).sum()) == self.n_rows or cache.holds(self.key):
-            return None
-        if not cache.has_ranges or not (self.has_checksum or self.store.tells_sizes):
-            return None
-        edges = ranges * self.row_nbytes
+        cache = self.store.cache
+        has_parts = cache.has_ranges and (self.codecs.has_checksum or self.store.tells_sizes)
+        if ranges is None or not has_parts or cache.holds(self.key):
+            return [None]
+        edges = ranges.bounds * self.row_nbytes
         apart = edges[1:, 0] - edges[:-1, 1] > _GAP_NBYTES
         starts, stops = edges[np.append(True, apart), 0], edges[np.append(apart, True), 1]
         windows = [RangeByteRequest(*pair) for pair in zip(starts.tolist(), stops.tolist(), strict=True)]
-        if large or all(cache.holds((self.key, window)) for window in windows):
-            return windows
-        return None if cache.wants_whole(self.nbytes, int((stops - starts).sum())) else windows
+        parts = self.nbytes > LARGE_NBYTES or all(cache.holds((self.key, window)) for window in windows)
+        whole = not parts and cache.wants_whole(self.nbytes, int((stops - starts).sum()))
+        return [None] if whole else [*windows]
 
-    def _request(self, window: RangeByteRequest | None) -> tuple[Key, Any, int]:
+    def _request(self, window: RangeByteRequest | None) -> tuple[Any, Any, int]:
+        """Return the key in the cache, what fetches it, and its size."""
         if window is None:
             return self.key, self._fetch_whole, self.nbytes
         return (self.key, window), partial(self.store.fetch, self.key, window, self.nbytes), 0
@@ -338,23 +309,21 @@ class _RemoteChunk(_Stored):
 
     def _fetch_whole(self) -> Content:
         """Return the object; a raw one if size and checksum are as they should be, else None."""
-        if not self.is_raw:
+        if self.codecs.decoders:
             return self.store.fetch(self.key)
         content = self.store.fetch(self.key, None, self.nbytes)
         if content is None or len(content) != self.nbytes:
             return None
         raw = np.frombuffer(content, dtype=np.uint8)
         end = self.n_rows * self.row_nbytes
-        return content if not self.has_checksum or _fits(raw[:end], raw[end:]) else None
+        return content if not self.codecs.has_checksum or _fits(raw[:end], raw[end:]) else None
 
-    def _stamp(self) -> tuple[Any, ...]:
+    def stamp(self) -> tuple[Any, ...]:
         return self.store.token, self.key
 
-    def _pieces(self) -> Iterable[Any]:
-        edges = range(0, self.nbytes, _PIECE_NBYTES)
-        for start in edges:
-            stop = min(start + _PIECE_NBYTES, self.nbytes)
-            yield self._take(RangeByteRequest(start, stop)) or b""
+    def pieces(self) -> Iterator[bytes]:
+        for start in range(0, self.nbytes, _PIECE_NBYTES):
+            yield bytes(self._take(RangeByteRequest(start, min(start + _PIECE_NBYTES, self.nbytes))) or b"")
 
 
 _Chunk: TypeAlias = _LocalChunk | _RemoteChunk
@@ -369,15 +338,14 @@ def _fill(file: FileIO, view: memoryview) -> bool:
     return True
 
 
-def _are_sound(pieces: Iterable[Any], nbytes: int) -> bool:
+def _are_sound(pieces: Iterable[bytes], nbytes: int) -> bool:
     """Return True if pieces are so many bytes that fit the checksum that ends them."""
-    found, left, rest = 0, nbytes - _CHECKSUM_NBYTES, b""
+    found, tail, done = 0, b"", 0
     for piece in pieces:
-        body = memoryview(piece)[:left]
-        found = google_crc32c.extend(found, bytes(body))
-        rest += bytes(memoryview(piece)[len(body) :])
-        left -= len(body)
-    return left == 0 and rest == found.to_bytes(_CHECKSUM_NBYTES, "little")
+        body = tail + piece
+        done += len(piece)
+        found, tail = google_crc32c.extend(found, body[:-_CHECKSUM_NBYTES]), body[-_CHECKSUM_NBYTES:]
+    return done == nbytes and tail == found.to_bytes(_CHECKSUM_NBYTES, "little")
 
 
 def _fits(raw: NDArray[np.uint8], checksum: Any) -> bool:
@@ -409,12 +377,12 @@ def lend(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _LEAST_LENT or dtype.hasobject:
         return np.empty(shape, dtype=dtype)
-    memory = _take(nbytes)
+    memory = _take_free(nbytes)
     raw = np.asarray(_Loan(np.empty(nbytes, dtype=np.uint8) if memory is None else memory))
     return raw[:nbytes].view(dtype).reshape(shape)
 
 
-def _take(nbytes: int) -> NDArray[np.uint8] | None:
+def _take_free(nbytes: int) -> NDArray[np.uint8] | None:
     for _ in range(len(_free)):
         try:
             memory = _free.popleft()

@@ -71,10 +71,11 @@ def chunk_key(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
 
 
 def chunk_names(array: zarr.Array[Any]) -> Callable[[int], str]:
-    """Gives the file of a chunk of rows by its number; what is the same for all is done once."""
-    root = os.path.join(cast(LocalStore, array.store).root, array.path, "")
+    """Gives the file of a chunk of rows by its number, or its key in a store that has no files."""
+    root = f"{array.store.root}/" if isinstance(array.store, LocalStore) else ""
+    prefix = f"{root}{array.path}/" if array.path else root
     encode, zeros = array.metadata.encode_chunk_key, (0,) * (array.ndim - 1)
-    return lambda number: f"{root}{encode((number, *zeros))}"
+    return lambda number: f"{prefix}{encode((number, *zeros))}"
 
 
 class ChunkCodecs(NamedTuple):

@@ -70,14 +70,18 @@ def test_chunk_cache__a_full_folder_is_done_without(
     def full(path: str, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "_write", full)
     storage = Storage()
+    chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))
+    read_all(chunk_cache, storage, "z")  # there is room for one
+    monkeypatch.setattr(module, "_write", full)
     for _ in range(2):
         chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))
-        read_all(chunk_cache, storage, "ab")
-    assert "".join(storage.fetched) == "abab"
+        read_all(chunk_cache, storage, "zab")
+    assert "".join(storage.fetched) == "zabab"
     (said,) = caplog.messages
-    assert said.endswith("is used no more: No space left on device")
+    assert said.endswith(f"{tmp_path} is used no more: No space left on device")
+    release("test")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_chunk_cache__one_fetch_serves_all_who_wait(chunk_cache: ChunkCache) -> None:

@@ -87,14 +87,6 @@ def test_read_chunks__leaves_other_layouts_to_zarr(tmp_path: Path, layout: dict[
     assert read_chunks(array, some(0, 10)) is None
 
 
-def test_read_chunks__without_the_checksum_library_checked_chunks_are_zarrs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(raw_chunks, "google_crc32c", None)
-    assert read_chunks(make(tmp_path / "a", compressors=(Crc32cCodec(),)), some(0, 9)) is None
-    assert read_chunks(make(tmp_path / "b"), some(0, 9)) is not None
-
-
 def damage_bit(file: Path, byte: int = 5) -> None:
     content = bytearray(file.read_bytes())
     content[byte] ^= 1
