@@ -6,7 +6,6 @@ tests/data/test_zarr_private.py holds what is relied upon, and says what changed
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
