@@ -25,9 +25,8 @@ from streamhalf.reductions.covariance import Covariance, FeatureMoments
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_view import Bundle
-from streamhalf.results import DataRecord, MomentTestResult, Transform
+from streamhalf.results import Transform
 from streamhalf.testers import Tester
-from streamhalf.testers.moments import MomentTester
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -108,7 +107,7 @@ def lazy(
         _refuse_transforms(config)
         source = opened(labelled=False)
         tester = moment_tester(source.dim, config)
-        judge = partial(_test_result, tester, config, source.record)
+        judge = partial(moment_test_result, tester, config, source.record)
         return lazy_call(judge, _result(source, tester.needs(), config))
     chosen: Any = _find(statistic, config) if isinstance(statistic, str) else statistic
     judges = hasattr(chosen, "judge")
@@ -161,10 +160,6 @@ def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -
     if isinstance(config.memory_limit, int):  # where else it runs is not known
         at_once(SerialEngine(), f"pass {plan.name!r}", plan.task_nbytes(), config.memory_limit)
     return lazy_pass(plan)
-
-
-def _test_result(tester: MomentTester, config: RunConfig, data: DataRecord, result: Any) -> MomentTestResult:
-    return moment_test_result(tester, result, config, data)
 
 
 def _collections(reduction: Reduction[Any, Any], result: LazyResult, source: Source, *, named: bool) -> Any:

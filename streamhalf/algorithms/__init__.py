@@ -1,1 +1,1 @@
-"""The paper's algorithms, one per file."""
+"""The paper's four algorithms, and the runs that they are part of."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
-from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.plan import ERROR_TAU, RunPlan
-from streamhalf.algorithms.promises import GOOD_CONSTANT, best_promise, promises, rows_for_good_constant
+from streamhalf.algorithms.promises import GOOD_CONSTANT, best_promise, decide, promises, rows_for_good_constant
 from streamhalf.algorithms.state import LocalizationState
+from streamhalf.algorithms.updates import Candidate
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
+from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
+from streamhalf.engine.run import Run
 from streamhalf.results import (
     CalibrationRecord,
     CandidateRecord,
@@ -25,10 +29,10 @@ from streamhalf.results import (
     FitResult,
     Halfspace,
     LabelErrors,
+    Method,
     Notice,
     NoticeCode,
     PassRecord,
-    PromiseRecord,
     Quality,
     Role,
     RunRecord,
@@ -52,86 +56,66 @@ _RARE = 0.01
 """Share of the rows below which a label is worth a word."""
 
 
-class Made(Protocol):
-    """How a result was made."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Rows that were seen once, in the place of a source and of its run."""
 
-    @property
-    def passes(self) -> Sequence[PassRecord]:
-        """Passes over the rows."""
-        ...
-
-    @property
-    def provenance(self) -> RunRecord | None:
-        """When and where."""
-        ...
+    dim: int
+    n_rows: int
+    record: DataRecord
+    notices: tuple[Notice, ...] = ()
+    passes: tuple[PassRecord, ...] = ()
+    provenance: RunRecord | None = None
 
 
-class Rows(Protocol):
-    """The rows that a result speaks of."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many."""
-        ...
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """What was noticed."""
-        ...
-
-    @property
-    def record(self) -> DataRecord:
-        """Which data."""
-        ...
+Closing: TypeAlias = tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference | None]
+"""Certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones."""
 
 
 def assemble(
-    run: Made,
-    source: Rows,
+    run: Run | Seen,
+    source: Source | Seen,
     config: RunConfig,
     *,
     state: LocalizationState,
     row_transform: RowTransform,
     baselines: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
-    certificate: CertificateRecord | None,
-    calibration: CalibrationRecord | None = None,
-    reference: WatchReference | None = None,
+    closing: Closing,
     notices: tuple[Notice, ...],
     error: ErrorRecord | None = None,
     stream: StreamRecord | None = None,
 ) -> FitResult:
     """Verdict, halfspace, error (on held-out rows, unless it is given) and candidates from the final state."""
-    plan = state.plan
+    plan, stop = state.plan, state.stop or Stop(StopReason.TESTER_REJECTED)
+    certificate, calibration, reference = closing
     error = error or held_out_error(state, row_transform, config)
+    useful = error is None or error.beats_guess
     supported = promises(state.steps, state.test_results)
     asked = None if config.eps == "auto" else float(config.eps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
+    settled = promise is not None
     ratio = None if certificate is None else certificate.ratio
-    verdict = decide(
-        state.test_results,
-        settled=promise is not None,
-        useful=error is None or error.beats_guess,
-        certified=ratio is not None and ratio <= config.max_ratio,
-    )
-    stop = state.stop or Stop(StopReason.TESTER_REJECTED)
+    certified = ratio is not None and ratio <= config.max_ratio
+    verdict = decide(state.test_results, settled=settled, useful=useful, certified=certified)
     streamed = stream is not None
     quality = None if error is None else make_quality(source.n_rows, error, certificate, streamed=streamed)
     claims = claim_notices(error, certificate, streamed=streamed)
-    said = [*_label_notices(error, quality), *claims, *_row_notices(state, error)]
-    said += source.notices
+    said = [*notices, *_label_notices(error, quality), *claims, *_row_notices(state, error), *source.notices]
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
-    if promise is None and asked is not None:
+    if asked is not None and not settled:
         reached = min((one.eps for one in supported), default=None)
-        noise = stop.reason.is_noise
-        said.append(Notice.of(NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=noise))
+        said.append(Notice.of(NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=stop.reason.is_noise))
     # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
     alike = any(one.code is NoticeCode.ONE_CLASS for one in notices)
     helpless = alike or (stop.reason.is_noise and bool(supported))
-    tested = decide(state.test_results, settled=promise is not None)
-    lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
+    lacks_rows = decide(state.test_results, settled=settled) is Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
+    constant = None if promise is None else promise.constant
+    for_five = None
+    if promise is not None and constant is not None and constant > GOOD_CONSTANT:
+        for_five = rows_for_good_constant(plan, config, promise.eps)
     found = FitResult(
         verdict=verdict,
         quality=quality,
@@ -141,22 +125,23 @@ def assemble(
             certificate,
             supported=promise,
             max_ratio=config.max_ratio,
-            useful=error is None or error.beats_guess,
+            useful=useful,
             noisy=helpless,
             rows_needed=rows_needed,
             leading=leading_test(state.test_results),
         ),
         halfspace=halfspace_of(state),
         error=error,
-        eps=_tested_eps(plan, supported, promise),
+        # without a promise the finest that was tested, or what would have been
+        eps=promise.eps if promise else min((one.eps for one in supported), default=plan.eps),
         tau=config.tau,
         seed=config.seed,
         seed_drawn=config.seed_drawn,
         opt=None if certificate is None else certificate.opt,
         ratio=ratio,
-        constant=None if promise is None else promise.constant,
+        constant=constant,
         promises=supported,
-        rows_for_five=_rows_for_five(plan, config, promise),
+        rows_for_five=for_five,
         rows_needed=rows_needed,
         split=state.sampling,
         transform=row_transform.record,
@@ -168,7 +153,7 @@ def assemble(
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=(*notices, *said),
+        notices=tuple(said),
         certificate=certificate,
         calibration=calibration,
         reference=reference,
@@ -187,22 +172,19 @@ def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
 
 
 def halfspace_of(state: LocalizationState) -> Halfspace | None:
-    """The chosen one."""
     return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
 
 
-def held_out_error(state: LocalizationState, row_transform: RowTransform, config: RunConfig) -> ErrorRecord | None:
-    """Return the chosen halfspace's error on held-out rows."""
+def held_out_error(
+    state: LocalizationState, row_transform: RowTransform, config: RunConfig, *, share: float = 1.0
+) -> ErrorRecord | None:
+    """Return the chosen halfspace's error on held-out rows; its bound spends a share of the tau of errors."""
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
     tau = config.tau * ERROR_TAU / state.n_transforms
-    error = measure_error(
-        found.segment_errors[chosen],
-        found.segment_rows,
-        # the rows that chose among the candidates also measure the chosen one: a union bound
-        tau=tau / len(state.planes),
-    )
+    # the rows that chose among the candidates also measure the chosen one: a union bound
+    error = measure_error(found.segment_errors[chosen], found.segment_rows, tau=tau / len(state.planes) * share)
     by_label = LabelErrors.of(
         found.n_rows, int(found.errors[chosen]), found.positives, int(found.positive_errors[chosen])
     )
@@ -230,20 +212,6 @@ def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterato
         yield from filter(None, [cluster_notice(error, errors, rows)])
 
 
-def _tested_eps(plan: RunPlan, supported: tuple[PromiseRecord, ...], promise: PromiseRecord | None) -> float:
-    """Of the promise; without one the finest that was tested, or what would have been."""
-    if promise is not None:
-        return promise.eps
-    return min((one.eps for one in supported), default=plan.eps)
-
-
-def _rows_for_five(plan: RunPlan, config: RunConfig, promise: PromiseRecord | None) -> int | None:
-    """About how many rows would support a good constant, where it is not good."""
-    if promise is None or promise.constant is None or promise.constant <= GOOD_CONSTANT:
-        return None
-    return rows_for_good_constant(plan, config, promise.eps)
-
-
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
     """Scale the whole plan by what the hungriest tester, or the updates not made, lack."""
     if plan.needed_rows:
@@ -266,41 +234,26 @@ def _candidates(
     if state.chosen is None or state.errors is None:
         return ()
     planes = [row_transform.to_transformed(plane).unit() for plane in state.planes]
-    angles = [plane.angle_to(planes[state.chosen]) for plane in planes]
     errors = (state.errors.errors / max(1, state.errors.n_rows)).tolist()
-    measured = list(zip(planes, angles, errors, strict=True))
-    betas = state.final.betas if state.final else ()
-    path = (
+    betas = itertools.chain(state.final.betas if state.final else (), itertools.repeat(None))
+    path = zip(state.candidates, itertools.repeat(Method.PATH), betas)
+    pool = ((Candidate(one.plane, 1.0, 0.0, 0.0, 0, 0), one.method, None) for one in baselines)
+    return tuple(
         CandidateRecord(
-            delta=candidate.delta,
-            step=candidate.step,
-            overlap=candidate.overlap,
-            rows_seen=candidate.n_seen,
-            rows_accepted=candidate.n_accepted,
-            angle=angle,
+            delta=one.delta,
+            step=one.step,
+            overlap=one.overlap,
+            rows_seen=one.n_seen,
+            rows_accepted=one.n_accepted,
+            angle=plane.angle_to(planes[state.chosen]),
             error=error,
             beta=beta,
+            method=method,
             threshold=plane.threshold,
-            rate=candidate.rate,
+            rate=one.rate if method is Method.PATH else None,
         )
-        for candidate, beta, (plane, angle, error) in zip(state.candidates, betas, measured, strict=False)
+        for plane, error, (one, method, beta) in zip(planes, errors, (*path, *pool), strict=True)
     )
-    others = (
-        CandidateRecord(
-            delta=1.0,
-            step=0.0,
-            overlap=0.0,
-            rows_seen=0,
-            rows_accepted=0,
-            angle=angle,
-            error=error,
-            beta=None,
-            method=one.method,
-            threshold=plane.threshold,
-        )
-        for one, (plane, angle, error) in zip(baselines, measured[len(state.candidates) :], strict=True)
-    )
-    return (*path, *others)
 
 
 def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord | None:

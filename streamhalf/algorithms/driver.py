@@ -6,27 +6,24 @@ A fit is: transform, Algorithm 3 pass by pass, certificate, verdict.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamhalf import results
 from streamhalf.algorithms.assemble import assemble, supports_promise
-from streamhalf.algorithms.baselines import learn_baselines_on_sample
-from streamhalf.algorithms.decide import decide
+from streamhalf.algorithms.baselines import learn_baselines_on_sample, regress
 from streamhalf.algorithms.kept import CertificatePlan, KeptState, Path
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
-from streamhalf.algorithms.regression import regress
+from streamhalf.algorithms.promises import decide
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
 from streamhalf.algorithms.state import LocalizationState, unmeasured
 from streamhalf.algorithms.transform import (
+    choose_transforms,
     estimate_transform,
     in_transform,
     is_open,
     transform_notices,
-    transforms_to_try,
-    try_transforms,
 )
 from streamhalf.certificate.certification import Certification, least_nbytes, require_room, within_room
 from streamhalf.certificate.certify import best_certificate, certify_state, towards
@@ -92,49 +89,35 @@ def fit(
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
-    trials: tuple[TransformTrial, ...] = ()
-    kinds: tuple[Transform, ...] = (Transform.STORED,)  # unless a row map is given
-    if row_transform is None and config.feature_transform == "auto":
-        trials = try_transforms(sample, plan, config)
-        kinds = transforms_to_try(trials)
-    elif row_transform is None:
-        kinds = (Transform(config.feature_transform),)
+    if row_transform is None:
+        trials, kinds = choose_transforms(sample, plan, config)
+    else:
+        trials, kinds = (), (Transform.STORED,)
     more = regress(run, source, sample, plan, config) if lacks_rows(plan, config) else None
     spare = any(is_open(one) for one in trials) and not plan.needed_rows
     baselines = learn_baselines_on_sample(sample, plan, config, spare=spare, regression=more)
     row_split = row_split_for(source, plan, config)
     kinds = kinds[:1] if config.stop_early else kinds
-    attempts: list[tuple[LocalizationState, RowTransform]] = []
-    finals: dict[int, list[Any]] = {}
+    attempts: list[_Attempt] = []
     for kind in kinds:
-        laid = row_transform or _or_as_stored(
-            config, partial(estimate_transform, run, source, in_transform(config, kind), held_out=plan.held_out)
-        )
+        laid = row_transform or _transform_of(run, source, config, kind, held_out=plan.held_out)
         algorithm = Localization(plan, in_transform(config, kind), row_split, testers, laid, baselines)
-        partials: list[Any] = []
-        state = localize(run, source, algorithm, None if keep is None else partials.append)
-        attempts.append((state, laid))
-        finals[id(laid)] = partials
-        trials = tuple(_tried(one, state, config) if one.kind is kind else one for one in trials)
-        if not _may_do_better(state, config):
+        attempt = _Attempt(*localize(run, source, algorithm, kept=keep is not None), laid)
+        attempts.append(attempt)
+        trials = tuple(attempt.of_trial(one, config) if one.kind is kind else one for one in trials)
+        if not attempt.may_be_beaten(config):
             break
-    state, laid = _best_attempt(attempts, config)
+    best = _best_attempt(attempts, config)
+    state, laid = best.state, best.row_transform
     if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
-    closing: list[Any] = []
-    certificate, calibration, reference = certify_state(
-        run,
-        source,
-        config,
-        laid,
-        state,
-        None if keep is None else lambda plan, partial: closing.append((plan, partial)),
-    )
-    said = (
-        *_one_class(run, source, state),
-        *transform_notices(laid.record),
-        *(() if config == asked else (_no_room(source, config),)),
-    )
+    finished: list[tuple[Certification | None, Any]] = []
+    keep_closing = None if keep is None else lambda *found: finished.append(found)
+    closing = certify_state(run, source, config, laid, state, keep_closing)
+    said = [*_one_class(run, source, state), *transform_notices(laid.record)]
+    if config != asked:
+        size = least_nbytes(source.dim)
+        said.append(Notice.of(NoticeCode.NO_ROOM, size=size, room=config.certificate_memory))
     result = assemble(
         run,
         source,
@@ -143,28 +126,27 @@ def fit(
         row_transform=laid,
         baselines=baselines,
         trials=trials,
-        certificate=certificate,
-        calibration=calibration,
-        reference=reference,
-        notices=said,
+        closing=closing,
+        notices=tuple(said),
     )
-    if keep is None or not closing or state.chosen is None or state.held_out is None:
+    if keep is None or not finished or state.chosen is None or state.held_out is None:
         return result
     look = LookRecord(0, source.n_rows, config.seed, state.held_out.low, state.held_out.high, config.tau)
     result = seal(results.replace(result, looks=(look,)))
+    certification, partial = finished[0]
     path = Path(
         settings=config.recorded(),
         state=unmeasured(state),
         baselines=baselines,
         transform=laid.record,
         trials=trials,
-        notices=said,
+        notices=tuple(said),
         chosen=state.chosen,
-        certificate=None if closing[0][0] is None else CertificatePlan.of(closing[0][0]),
+        certificate=None if certification is None else CertificatePlan.of(certification),
         first_rows=source.n_rows,
         held_out=plan.held_out,
     )
-    keep(KeptState(result=result, path=path, tau=tau, finals=tuple(finals[id(laid)]), closing=closing[0][1]))
+    keep(KeptState(result=result, path=path, tau=tau, finals=best.partials, closing=partial))
     return result
 
 
@@ -187,9 +169,7 @@ def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, chec
     for number, batch in enumerate(others):
         run.reduce(f"new rows-{number + 2}", source, batch, blocks=new, keep=partials.append)
     finals, closing = kept.merged(partials, closing, look)
-    state = look.conclude(finals)
-    certificate, calibration, reference = look.conclude_closing(closing, run.observer)
-    path, result = kept.path, kept.result
+    state, path, result = look.conclude(finals), kept.path, kept.result
     answer = assemble(
         run,
         source,
@@ -198,9 +178,7 @@ def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, chec
         row_transform=make_transform(path.transform),
         baselines=path.baselines,
         trials=path.trials,
-        certificate=certificate,
-        calibration=calibration,
-        reference=reference,
+        closing=look.conclude_closing(closing, run.observer),
         notices=(*_one_class(run, source, state), *path.notices),
     )
     record = LookRecord(old.stop, source.n_rows, look.seed, 0.0, look.final().part, look.tau)
@@ -208,66 +186,66 @@ def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, chec
     return KeptState(result=answer, path=path, tau=kept.tau, finals=finals, closing=closing)
 
 
-def _no_room(source: Source, config: RunConfig) -> Notice:
-    size, room = least_nbytes(source.dim), config.certificate_memory
-    return Notice.of(NoticeCode.NO_ROOM, size=size, room=room)
-
-
-def _or_as_stored(config: RunConfig, estimate: Callable[[], RowTransform]) -> RowTransform:
-    """The transform; where there is none and `auto` chose it, rows stay as stored.
+def _transform_of(
+    run: Run, source: Source, config: RunConfig, kind: Transform, *, held_out: float = 0.0
+) -> RowTransform:
+    """The transform of a kind; where there is none and `auto` chose it, rows stay as stored.
 
     No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
     """
     try:
-        return estimate()
+        return estimate_transform(run, source, in_transform(config, kind), held_out=held_out)
     except TransformError:
         if config.feature_transform != "auto":
             raise
         return Identity()
 
 
-def _tried(trial: TransformTrial, state: LocalizationState, config: RunConfig) -> TransformTrial:
-    """The trial, with what the tests of held-out rows said."""
-    outcome = state.outcome
-    if outcome is Outcome.PASSED and not supports_promise(state, config):
-        outcome = Outcome.INCONCLUSIVE
-    return results.replace(trial, tried=True, outcome=outcome, evidence=worst_of(state.test_results))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attempt:
+    """A path in one of the transforms, and the partials of its final pass."""
+
+    state: LocalizationState
+    partials: tuple[Any, ...]
+    row_transform: RowTransform
+
+    def of_trial(self, trial: TransformTrial, config: RunConfig) -> TransformTrial:
+        """The trial, with what the tests of held-out rows said."""
+        outcome = self.state.outcome
+        if outcome is Outcome.PASSED and not supports_promise(self.state, config):
+            outcome = Outcome.INCONCLUSIVE
+        return results.replace(trial, tried=True, outcome=outcome, evidence=worst_of(self.state.test_results))
+
+    def may_be_beaten(self, config: RunConfig) -> bool:
+        """Return whether another transform may support a promise where this one does not.
+
+        Not where noisy labels or too few rows are the cause: these are the same in all transforms.
+        """
+        state = self.state
+        if state.outcome is Outcome.REJECTED:
+            return True
+        noisy = state.stop is not None and state.stop.reason.is_noise
+        return not (supports_promise(state, config) or noisy or state.plan.needed_rows)
 
 
-def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
-    """Return whether another transform may support a promise where this one does not.
-
-    Not where noisy labels or too few rows are the cause: these are the same in all transforms.
-    """
-    if state.outcome is Outcome.REJECTED:
-        return True
-    noisy = state.stop is not None and state.stop.reason.is_noise
-    return not (supports_promise(state, config) or noisy or state.plan.needed_rows)
-
-
-def _best_attempt(
-    attempts: list[tuple[LocalizationState, RowTransform]], config: RunConfig
-) -> tuple[LocalizationState, RowTransform]:
+def _best_attempt(attempts: list[_Attempt], config: RunConfig) -> _Attempt:
     """The one with a promise; else the first that is not rejected; else the last."""
-    state, _ = attempts[-1]
-    if state.outcome is not Outcome.REJECTED and supports_promise(state, config):
-        return attempts[-1]
-    open_ones = (one for one in attempts if one[0].outcome is not Outcome.REJECTED)
-    return next(open_ones, attempts[-1])
+    last = attempts[-1]
+    if last.state.outcome is not Outcome.REJECTED and supports_promise(last.state, config):
+        return last
+    return next((one for one in attempts if one.state.outcome is not Outcome.REJECTED), last)
 
 
 def localize(
-    run: Run, source: Source, algorithm: Localization, keep: Callable[[Any], None] | None = None
-) -> LocalizationState:
-    """Run the passes of Algorithm 3, on rows in the transform of the map.
-
-    `keep` is called with the partials of the final pass.
-    """
+    run: Run, source: Source, algorithm: Localization, *, kept: bool = False
+) -> tuple[LocalizationState, tuple[Any, ...]]:
+    """Run the passes of Algorithm 3; returns also the partials of the final pass, if they are to be kept."""
     state = algorithm.start()
+    partials: list[Any] = []
     while (step := algorithm.next_step(state)) is not None:
-        needs = step.over_subset(algorithm.row_transform)
-        kept = keep if step.beside is not None or state.batches or state.steps else None
-        result = run.reduce(step.name, source, needs, blocks=step.subset.blocks, detail=step.detail, keep=kept)
+        needs = step.subset.restrict(step.statistic(algorithm.row_transform))
+        keep = partials.append if kept and step.is_final else None
+        result = run.reduce(step.name, source, needs, blocks=step.subset.blocks, detail=step.detail, keep=keep)
         known = len(state.test_results)
         state = step.conclude(result)
         for test_result in state.test_results[known:]:
@@ -277,7 +255,7 @@ def localize(
             counts = tuple(state.final.slab_counts[shown].tolist())
             threshold = state.candidates[shown].plane.threshold
             run.observer(SlabsMeasured(state.plan.slab_eps, counts, threshold))
-    return state
+    return state, tuple(partials)
 
 
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
@@ -296,12 +274,12 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
     trials: tuple[TransformTrial, ...] = ()
     if config.feature_transform == "auto":
         plan = plan_for_rows(source.n_rows, source.dim, config)
-        trials = try_transforms(draw_sample(run, source, plan, config), plan, config)
-        config = in_transform(config, transforms_to_try(trials)[0])
+        trials, kinds = choose_transforms(draw_sample(run, source, plan, config), plan, config)
+        config = in_transform(config, kinds[0])
     row_transform = estimate_transform(run, source, config)
     tester = moment_tester(source.dim, config)
     result = run.reduce("moments", source, in_space(tester.needs(), row_transform))
-    tested = moment_test_result(tester, result, config, source.record)
+    tested = moment_test_result(tester, config, source.record, result)
     for test_result in tested.testers:
         run.observer(TesterJudged(test_result))
     return results.replace(
@@ -323,7 +301,7 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
     return replace(tester, directions=directions)
 
 
-def moment_test_result(tester: MomentTester, result: Any, config: RunConfig, data: DataRecord) -> MomentTestResult:
+def moment_test_result(tester: MomentTester, config: RunConfig, data: DataRecord, result: Any) -> MomentTestResult:
     """Return the result of testing all rows as they are stored."""
     test_results = tester.judge(result, n_seen=data.rows)
     return MomentTestResult(
@@ -342,8 +320,8 @@ def moment_test_result(tester: MomentTester, result: Any, config: RunConfig, dat
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """Return the certified interval of a given classifier."""
     require_room(source.dim, config.certificate_memory)
-    asked = in_transform(config, Transform.ISOTROPIC) if config.feature_transform == "auto" else config
-    row_transform = _or_as_stored(config, partial(estimate_transform, run, source, asked))
+    kind = Transform.ISOTROPIC if config.feature_transform == "auto" else Transform(config.feature_transform)
+    row_transform = _transform_of(run, source, config, kind)
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     needs = Bundle((errors, in_space(Chow(), row_transform)))

@@ -13,11 +13,10 @@ import numpy as np
 from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.plan import RunPlan, Testers
-from streamhalf.algorithms.promises import StepTest, as_refinement
+from streamhalf.algorithms.promises import StepTest, WedgeOutcome, as_refinement
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.state import LocalizationState, Step
 from streamhalf.algorithms.transform import class_of
-from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.transforms import Identity, RowTransform
@@ -55,26 +54,24 @@ class FinalPass:
         """Return the next batch of candidates and steps, measured on the held-out rows."""
         state = self.with_planes(state)
         context, tests = self._batch(state, sum(len(batch.betas) for batch in state.batches), len(state.steps))
-        wedge, needs, errors = self._needs(state, context, tests, with_errors=state.errors is None)
-        about_candidates = wedge.needs().members if context.candidates else ()
+        tester_set, needs, errors = self._needs(state, context, tests, with_errors=state.errors is None)
 
         def conclude(result: Any) -> LocalizationState:
-            about, counted = (result, state.errors) if errors is None else result
-            count = len(about_candidates)
-            judges = WedgeBound(wedge.tester_set.stricter(self.tau_share))
-            found = (judges.conclude(about[:count]),) if count else ()
-            steps = (
-                test.stricter(self.tau_share).conclude(one) for test, one in zip(tests, about[count:], strict=True)
-            )
+            found, counted = (result, state.errors) if errors is None else result
+            count = len(found) - len(tests)
+            about = (WedgeOutcome.of(tester_set.stricter(self.tau_share), found[:count]),) if count else ()
+            judged = zip(tests, found[count:], strict=True)
             moved = replace(
                 state,
                 n_batches=state.n_batches + 1,
-                batches=(*state.batches, *found),
-                steps=(*state.steps, *steps),
+                batches=(*state.batches, *about),
+                steps=(*state.steps, *(test.stricter(self.tau_share).conclude(one) for test, one in judged)),
                 errors=counted,
             )
-            rows = replace(subset, high=self.part * subset.high)
-            return _finish(moved, rows) if _is_complete(moved) else moved
+            measured = sum(len(batch.betas) for batch in moved.batches)
+            if measured < len(state.candidates) or len(moved.steps) <= state.n_updates:
+                return moved
+            return _finish(moved, replace(subset, high=self.part * subset.high))
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
@@ -103,18 +100,18 @@ class FinalPass:
 
     def _needs(
         self, state: LocalizationState, context: Context, tests: tuple[StepTest, ...], *, with_errors: bool
-    ) -> tuple[WedgeBound, Bundle, Reduction[Any, Any] | None]:
-        """Algorithm 2 about the candidates of a batch, all its statistics, and the errors beside them."""
-        wedge, part = WedgeBound(TesterSet.of(self.testers, context)), self.part
-        about_candidates = wedge.needs().members if context.candidates else ()
+    ) -> tuple[TesterSet, Bundle, Reduction[Any, Any] | None]:
+        """Testers of the candidates of a batch, all its statistics, and the errors beside them."""
+        tester_set, part = TesterSet.of(self.testers, context), self.part
+        about_candidates = tester_set.needs().members if context.candidates else ()
         parts = (part if isinstance(one, CandidateSlabs) else 1.0 for one in about_candidates)
         wanted = (*about_candidates, *(test.needs() for test in tests))
         tops = (*parts, *(test.top for test in tests))
         needs = Bundle(tuple(map(self._nearest, wanted, tops)))
         if not with_errors:
-            return wedge, needs, None
+            return tester_set, needs, None
         errors: Reduction[Any, Any] = PlaneErrors(state.planes, self.plan.n_rows)
-        return wedge, needs, self._nearest(errors, part) if part < 1 else errors
+        return tester_set, needs, self._nearest(errors, part) if part < 1 else errors
 
     def _nearest(self, reduction: Reduction[Any, Any], top: float) -> Reduction[Any, Any]:
         """The reduction over the rows with the smallest numbers; frames draw from these too."""
@@ -193,14 +190,9 @@ def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
     return next((i for i, normal in enumerate(normals) if np.array_equal(normal, start)), None)
 
 
-def _is_complete(state: LocalizationState) -> bool:
-    measured = sum(len(batch.betas) for batch in state.batches)
-    return measured == len(state.candidates) and len(state.steps) > state.n_updates
-
-
 def _finish(state: LocalizationState, share: RowSubset) -> LocalizationState:
     """The state after the last batch."""
-    outcome = join_outcomes(state.batches) if state.batches else None
+    outcome = WedgeOutcome.joined(state.batches) if state.batches else None
     about_candidates = (
         results.replace(one, pass_name="final", stage=Stage.FINAL) for one in (outcome.test_results if outcome else ())
     )

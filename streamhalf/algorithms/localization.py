@@ -14,13 +14,11 @@ from typing import Any
 from streamhalf import results
 from streamhalf.algorithms.baselines import FEW_TO_CHOOSE, Baseline
 from streamhalf.algorithms.final_pass import FinalPass
-from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome, or_through_origin
-from streamhalf.algorithms.plan import REFINING_ROWS, SCANNED_ROWS, RunPlan, plan_about
-from streamhalf.algorithms.proper_learner import ProperLearner
-from streamhalf.algorithms.refine import Refine
+from streamhalf.algorithms.plan import REFINING_ROWS, SCANNED_ROWS, RunPlan, plan_about, sample_room
 from streamhalf.algorithms.row_split import RowSplit
-from streamhalf.algorithms.state import Candidate, LocalizationState, Step, as_early, stop, turned, with_mean
+from streamhalf.algorithms.state import LocalizationState, Step, as_early, stop, turned, with_mean
 from streamhalf.algorithms.transform import class_of
+from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperLearner, Refine, or_through_origin
 from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
@@ -128,29 +126,21 @@ class Localization:
         name, wanted = f"update-{state.n_updates + 1}", self._wanted_rows(state)
 
         def conclude(result: Any) -> LocalizationState:
-            outcome = update.conclude(result)
-            early = as_early(outcome.test_results, Stage.UPDATE, name)
+            found, proper = update.conclude(result)
+            early = as_early(proper.test_results, Stage.UPDATE, name)
             moved = replace(
                 state,
                 cursor=state.cursor + wanted,
                 frames=(*state.frames, frame),
                 test_results=(*state.test_results, *early),
             )
-            found = Candidate(
-                outcome.plane,
-                state.delta,
-                outcome.step,
-                outcome.overlap,
-                outcome.n_seen,
-                outcome.n_accepted,
-                frame.rate,
-            )
-            if outcome.noise > _MUCH_NOISE and state.turned is None:
+            # wrong labels among the accepted rows, as if they were flipped at random
+            noise = max(0.0, 1 - proper.strength) / 2
+            if noise > _MUCH_NOISE and state.turned is None:
                 moved = replace(moved, turned=turned(found, frame.plane))
-            if outcome.overlap <= 0:
+            if found.overlap <= 0:
                 return stop(moved, StopReason.NOISE_DOMINATES, state.delta)
-            moved = replace(moved, candidates=(*state.candidates, found))
-            return self._next_scale(moved, outcome)
+            return self._next_scale(replace(moved, candidates=(*state.candidates, found)), noise)
 
         return Step(
             name,
@@ -158,7 +148,6 @@ class Localization:
             self._row_split(state).take(state.cursor, wanted),
             conclude,
             wanted,
-            state.plan.accepted_rows,
             detail=f"delta {state.delta:.4g}",
         )
 
@@ -166,7 +155,8 @@ class Localization:
         """All learning rows next to the last candidate, as far as one pass may read."""
         row_split = self._row_split(state)
         wanted = min(REFINING_ROWS, row_split.learning_rows)
-        refine = Refine.of(state, self.config, wanted, centred=not self.any_threshold)
+        size = sample_room(self.config, state.plan.dim)
+        refine = Refine(state.candidates[-1], wanted, size, self.config.seed, centred=not self.any_threshold)
 
         def conclude(result: Any) -> LocalizationState:
             candidates = (*state.candidates, *refine.conclude(result))
@@ -226,11 +216,11 @@ class Localization:
         used = 0 if state.sampling is Sampling.REUSE else state.cursor
         return max(0, state.plan.learning_rows - used)
 
-    def _next_scale(self, state: LocalizationState, outcome: UpdateOutcome) -> LocalizationState:
-        small = outcome.step < _SMALL_STEP * state.delta or not state.plan.adaptive
+    def _next_scale(self, state: LocalizationState, noise: float) -> LocalizationState:
+        small = state.candidates[-1].step < _SMALL_STEP * state.delta or not state.plan.adaptive
         small = small or not self._can_repeat(state)
         finer = [delta for delta in state.plan.deltas if delta < state.delta]
-        if small and (not finer or self._is_sharp(state, outcome)):
+        if small and (not finer or self._is_sharp(state, noise)):
             return stop(with_mean(state), StopReason.REACHED_EPS)
         delta = max(finer) if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
@@ -243,11 +233,11 @@ class Localization:
             return stop(moved, StopReason.ROWS_USED_UP)
         return moved
 
-    def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:
+    def _is_sharp(self, state: LocalizationState, noise: float) -> bool:
         """Return True if scales finer than the planned ones could hardly reduce the error."""
-        angle = state.delta * math.sqrt(self.plan.dim / max(1, outcome.n_accepted))
+        angle = state.delta * math.sqrt(self.plan.dim / max(1, state.candidates[-1].n_accepted))
         fine = state.delta <= min(_FINE, 2.001 * state.plan.eps)
-        return fine and angle < _SHARP * outcome.noise
+        return fine and angle < _SHARP * noise
 
     def _can_repeat(self, state: LocalizationState) -> bool:
         """Return True if another update at this scale leaves the finer scales the rows they need."""

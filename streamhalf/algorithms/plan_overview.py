@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from streamhalf import results
+from streamhalf.algorithms.baselines import regression_passes, regression_rows
 from streamhalf.algorithms.plan import (
     REFINING_ROWS,
     REGRESSED_PER_FEATURE,
@@ -24,7 +25,6 @@ from streamhalf.algorithms.plan import (
     suffices,
 )
 from streamhalf.algorithms.promises import expected_promises
-from streamhalf.algorithms.regression import regression_passes, regression_rows
 from streamhalf.algorithms.row_split import row_split_for, sample_windows
 from streamhalf.certificate.certification import (
     Certification,

@@ -1,4 +1,9 @@
-"""Promises: the constant C and the scale eps that the tests of a path support."""
+"""Tests of a path on held-out rows, the constant C and scale eps that they promise, and the verdict.
+
+Algorithm 2, the wedge bound, is about every candidate: the slabs along it must have Gaussian mass and
+bounded second moments orthogonal to it, so that close directions disagree on little mass; the wedge
+tester's beta puts a number on what follows, and judges it at a finer scale.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamhalf import results
 from streamhalf.algorithms.plan import RunPlan, ample_rows, smallest
 from streamhalf.config import RunConfig
@@ -15,11 +23,12 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
-from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
+from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult, Verdict, overall_outcome
 from streamhalf.testers.base import TesterSet
 from streamhalf.testers.constants import LARGEST_DEVIATION, SlabSlack, constant_by_scale, have_no_gap
 from streamhalf.testers.moments import WIDE_DIM, MomentTester, excluded_deviation, expected_quadratics
-from streamhalf.testers.slabs import SlabMassTester
+from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
+from streamhalf.testers.wedge import WedgeTester
 
 GOOD_CONSTANT = 5.0
 """The constant from which on a run says what a better one would take."""
@@ -38,15 +47,9 @@ def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, 
     for delta in (1.0, *plan.deltas):
         n_rows = int(plan.rows_for_step(delta) * delta)
         excluded[delta] = excluded_deviation(expected_quadratics(n_rows, plan.dim), n_rows, tau)
-    return tuple(supported(excluded, _expected_slack(plan, config)))
-
-
-def _expected_slack(plan: RunPlan, config: RunConfig) -> SlabSlack:
-    """Expected slack of the slab masses of Gaussian rows."""
     tester = SlabMassTester.of(plan.context(Stage.FINAL, config))
-    if tester is None:  # pragma: no cover - the final pass has one
-        return SlabSlack(plan.slab_eps, math.inf)
-    return SlabSlack(tester.eps, tester.expected_slack(plan.counted_rows))
+    assert tester is not None
+    return tuple(supported(excluded, SlabSlack(tester.eps, tester.expected_slack(plan.counted_rows))))
 
 
 def supported(excluded: Mapping[float, float], slack: SlabSlack) -> Iterator[PromiseRecord]:
@@ -92,8 +95,8 @@ def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int 
 class StepOutcome:
     """Test results of a step, and the largest deviation of quadratics that they exclude.
 
-    That is None where quadratics were not tested, or not in every direction, or about a plane
-    with a threshold, for which no consequence of it is known.
+    That is None where quadratics were not tested in every direction, or about a plane with a
+    threshold, for which no consequence of it is known.
     """
 
     delta: float
@@ -125,7 +128,7 @@ class StepTest:
     seed: int
 
     def needs(self) -> Reduction[Any, Any]:
-        """Return the statistics of the testers over the rows that the step accepts."""
+        """The statistics of the testers over the rows that the step accepts."""
         needs = self.tester_set.needs()
         if self.frame is None:
             return needs
@@ -133,11 +136,9 @@ class StepTest:
         return Viewed(needs, RowView(sample, accept=self.frame))
 
     def stricter(self, share: float) -> StepTest:
-        """The same tests with a share of their tau."""
         return replace(self, tester_set=self.tester_set.stricter(share))
 
     def conclude(self, result: Any) -> StepOutcome:
-        """Judge the step."""
         found = result if self.frame is None else result.inner
         tester = self.tester_set.find(MomentTester)
         moments = tester.moments(self.tester_set.result_of(MomentTester, found))
@@ -161,19 +162,6 @@ def _excluded(test_results: tuple[TestResult, ...], tau: float) -> float | None:
     return None
 
 
-def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
-    """Return the slack of the slab tests of all candidates: largest statistic + null quantile."""
-    found = [
-        one
-        for one in test_results
-        if one.tester == SlabMassTester.name and one.role is Role.REQUIRED and one.scale is not None
-    ]
-    return SlabSlack(
-        max((one.scale or 0.0 for one in found), default=math.inf),
-        max((one.statistic + one.null_quantile for one in found), default=math.inf),
-    )
-
-
 def promises(steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()) -> tuple[PromiseRecord, ...]:
     """Return what the steps support, from the coarsest update to the finest that passed.
 
@@ -190,8 +178,52 @@ def promises(steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = 
         excluded[delta] = max(step.deviation or 0.0 for step in repeated)
     everywhere = all(step.deviation is not None for step in ordered)
     if everywhere and have_no_gap(step.delta for step in ordered):
-        return tuple(supported(excluded, slab_slack(test_results)))
+        masses = [
+            one for one in test_results if one.tester == SlabMassTester.name and one.role is Role.REQUIRED and one.scale
+        ]
+        slack = SlabSlack(
+            max((one.scale or 0.0 for one in masses), default=math.inf),
+            max((one.statistic + one.null_quantile for one in masses), default=math.inf),
+        )
+        return tuple(supported(excluded, slack))
     return tuple(PromiseRecord(delta, delta / 2, None, None) for delta in excluded if delta < 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WedgeOutcome:
+    """Result of Algorithm 2: per candidate the wedge bound at eps, and what its slabs are like."""
+
+    test_results: tuple[TestResult, ...]
+    betas: tuple[float, ...]
+    slab_counts: NDArray[np.int64]
+    edges: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, tester_set: TesterSet, result: tuple[Any, ...]) -> WedgeOutcome:
+        """Judge every candidate of a batch by its three testers."""
+        slabs = tester_set.result_of(SlabMassTester, result)
+        moments = tester_set.result_of(SlabCovarianceTester, result)
+        orthogonal = [moments.second_moments(candidate) for candidate in range(len(slabs.counts))]
+        return cls(
+            test_results=tester_set.judge(result, n_seen=slabs.n_rows),
+            betas=tester_set.find(WedgeTester).betas(tester_set.result_of(WedgeTester, result)),
+            slab_counts=slabs.counts,
+            edges=moments.edges,
+            eigenvalues=np.array([np.linalg.eigvalsh(one)[:, -1] for one in orthogonal]),
+        )
+
+    @classmethod
+    def joined(cls, parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
+        """The outcomes of all batches as one, test results in the order of candidates."""
+        test_results = (one for part in parts for one in part.test_results)
+        return cls(
+            test_results=tuple(sorted(test_results, key=lambda one: one.candidate or 0)),
+            betas=tuple(beta for part in parts for beta in part.betas),
+            slab_counts=np.concatenate([part.slab_counts for part in parts]),
+            edges=parts[0].edges,
+            eigenvalues=np.concatenate([part.eigenvalues for part in parts]),
+        )
 
 
 def best_promise(found: Iterable[PromiseRecord], *, error: float, asked: float | None) -> PromiseRecord | None:
@@ -218,3 +250,25 @@ def as_refinement(steps: Iterable[StepOutcome]) -> tuple[TestResult, ...]:
         for step in steps
         for one in step.test_results
     )
+
+
+def decide(
+    test_results: Iterable[TestResult],
+    *,
+    settled: bool = True,
+    useful: bool = True,
+    certified: bool = False,
+    promise: Verdict = Verdict.ACCEPTED,
+) -> Verdict:
+    """The verdict of a run: the one place that names it.
+
+    `settled`: some scale was tested, down to the eps that was asked for. `useful`: the halfspace is
+    better than the constant guess. `certified`: it is proved to be within a wanted factor of the
+    best. `promise`: the verdict where nothing stands against it.
+    """
+    outcome = overall_outcome(test_results)
+    if outcome is Outcome.PASSED and settled and useful:
+        return promise
+    if certified and useful:
+        return Verdict.CERTIFIED
+    return Verdict.REJECTED if outcome is Outcome.REJECTED else Verdict.INCONCLUSIVE

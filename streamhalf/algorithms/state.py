@@ -15,9 +15,9 @@ import numpy as np
 from streamhalf import results
 from streamhalf.algorithms.baselines import choose
 from streamhalf.algorithms.plan import RunPlan
-from streamhalf.algorithms.promises import StepOutcome
+from streamhalf.algorithms.promises import StepOutcome, WedgeOutcome
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.wedge_bound import WedgeOutcome
+from streamhalf.algorithms.updates import Candidate
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
@@ -31,48 +31,14 @@ _TURN = 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """A plane and how it was found: by a localised update at scale `delta`, or Chow (1).
-
-    `rate` is the share of N(0, I) rows that the update accepts.
-    """
-
-    plane: Plane
-    delta: float
-    step: float
-    overlap: float
-    n_seen: int
-    n_accepted: int
-    rate: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LocalizationState:
     """Everything that the next step depends on.
 
-    Parameters
-    ----------
-    stage
-        Of the next step.
-    sampling, plan
-        How passes share the rows, and the row budget, which follows the first threshold.
-    delta, cursor, repeats
-        Scale of the next update, learning rows used so far, updates made at this scale.
-    frames
-        Of the updates that were made.
-    candidates, turned
-        Planes so far, and one that no update starts from.
-    test_results, steps
-        Of all testers; what the final pass says about each step.
-    n_batches, batches, final
-        Of the final pass.
-    planes, errors
-        All candidates, then all baselines, among stored rows, and their errors.
-    n_transforms
-        How many transforms were open before held-out rows were looked at: bounds pay for the
-        choice among them.
-    pinned
-        The plane that an earlier look chose, where there was one.
+    `stage` and `delta` are those of the next step; `cursor` counts the learning rows used so far,
+    `repeats` the updates at this scale. `frames` are those of the updates that were made, `turned` is
+    a plane that no update starts from, and `planes` are all candidates, then all baselines, among
+    stored rows. Bounds pay for the choice among `n_transforms`, open before held-out rows were looked
+    at; `pinned` is the plane that an earlier look chose.
     """
 
     stage: Stage
@@ -100,12 +66,10 @@ class LocalizationState:
 
     @property
     def n_updates(self) -> int:
-        """Updates that were made."""
         return len(self.frames)
 
     @property
     def outcome(self) -> Outcome:
-        """Outcome of all testers so far."""
         return overall_outcome(self.test_results)
 
     @property
@@ -126,21 +90,9 @@ class LocalizationState:
 class Step:
     """The next measurement, and the state that follows from its result.
 
-    A store measures it in a pass over the rows of `subset`; a stream takes the next rows, about
-    `n_rows` of them, or until `n_accepted` were accepted (0: the step accepts all rows).
-
-    Parameters
-    ----------
-    name, detail
-        Of the pass.
-    reduction
-        The statistic, of transformed rows.
-    beside
-        A statistic of the same rows as they are stored; with one, the result is a pair.
-    subset
-        Rows of a store.
-    conclude
-        From the result to the next state.
+    A store measures it in a pass over the rows of `subset`; a stream takes the next `n_rows` rows.
+    `reduction` is of transformed rows, `beside` of the same rows as they are stored; with that, the
+    result is a pair.
     """
 
     name: str
@@ -148,7 +100,6 @@ class Step:
     subset: RowSubset
     conclude: Callable[[Any], LocalizationState]
     n_rows: int
-    n_accepted: int = 0
     detail: str = ""
     beside: Reduction[Any, Any] | None = None
 
@@ -159,9 +110,10 @@ class Step:
             found = in_space(found, transform)
         return found if self.beside is None else Bundle((found, self.beside))
 
-    def over_subset(self, transform: RowTransform) -> Reduction[Any, Any]:
-        """Return the statistic of the subset's rows alone."""
-        return self.subset.restrict(self.statistic(transform))
+    @property
+    def is_final(self) -> bool:
+        """True of the batches of the final pass, whose rows are held out."""
+        return self.name.startswith("final")
 
 
 def unmeasured(state: LocalizationState) -> LocalizationState:
@@ -225,9 +177,7 @@ def stop(state: LocalizationState, reason: StopReason, delta: float | None = Non
 
 def as_early(found: tuple[TestResult, ...], stage: Stage, name: str) -> tuple[TestResult, ...]:
     """Return the test results of a learning pass, under its name: warnings, unless advisory."""
-
-    def early(one: TestResult) -> TestResult:
-        role = one.role if one.role is Role.ADVISORY else Role.EARLY
-        return results.replace(one, pass_name=name, stage=stage, role=role)
-
-    return tuple(map(early, found))
+    return tuple(
+        results.replace(one, pass_name=name, stage=stage, role=one.role if one.role is Role.ADVISORY else Role.EARLY)
+        for one in found
+    )

@@ -21,25 +21,23 @@ from typing import Any
 import numpy as np
 
 from streamhalf import results
-from streamhalf.algorithms.assemble import assemble
+from streamhalf.algorithms.assemble import Closing, Seen, assemble, held_out_error
 from streamhalf.algorithms.baselines import Baseline, learn_baselines_on_sample
 from streamhalf.algorithms.final_pass import FinalPass
 from streamhalf.algorithms.kept import CertificatePlan, Measurement, Path, in_segments
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.plan import BOUND_TAU, ERROR_TAU, RunPlan, plan_for_rows, smallest_plan
+from streamhalf.algorithms.plan import BOUND_TAU, RunPlan, plan_for_rows, smallest_plan
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.state import LocalizationState, unmeasured
 from streamhalf.algorithms.transform import (
+    choose_transforms,
     in_transform,
     is_open,
     transform_notices,
     transform_of_sample,
-    transforms_to_try,
-    try_transforms,
 )
 from streamhalf.certificate.certification import Certification, within_room
 from streamhalf.certificate.certify import towards
-from streamhalf.certificate.error_bound import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.transforms import Identity, make_transform
@@ -55,23 +53,18 @@ from streamhalf.results import (
     ErrorRecord,
     FitResult,
     Halfspace,
-    LabelErrors,
     Notice,
     NoticeCode,
     OptRecord,
     Outcome,
-    PassRecord,
-    RunRecord,
     Sampling,
+    Stage,
     Stop,
     StopReason,
     StreamRecord,
     Transform,
     TransformRecord,
     TransformTrial,
-    Verdict,
-    Versions,
-    make_promise,
     seal,
 )
 from streamhalf.testers import TESTERS
@@ -121,13 +114,11 @@ class _FreshRows:
         """Rows of refine, and of the scan of thresholds."""
         return max(BLOCK_ROWS, (self.plan.n_rows - self.plan.final_rows) // 4)
 
-    def take(self, cursor: int, n_rows: int) -> RowSubset:
-        """The rows that come next."""
+    def take(self, cursor: int = 0, n_rows: int = 0) -> RowSubset:
+        """No rows of a store."""
         return RowSubset(RowRanges.of(()), 0)
 
-    def held_out_subset(self) -> RowSubset:
-        """The rows that follow."""
-        return RowSubset(RowRanges.of(()), 0)
+    held_out_subset = take
 
 
 @dataclass(slots=True, eq=False)
@@ -195,18 +186,19 @@ class Measured:
         """Rows that tests look at."""
         return self.path.state.plan.final_rows
 
+    @property
+    def is_tested(self) -> bool:
+        """True if the tests have all their rows."""
+        return self.n_tested >= self.for_tests
+
     def measurement(self, share: float = 1.0) -> Measurement:
         """The statistics of the path; tests judge at a share of its tau."""
         return Measurement(path=self.path, seed=self.seed, tau=self.tau * share, n_rows=self.for_tests)
 
     def state(self) -> LocalizationState:
         """What is known of the candidates and the steps."""
-        judged = self.judged or self.start()
-        return replace(judged, errors=self.errors, pinned=self.path.chosen if self.n_closing else None)
-
-    def start(self) -> LocalizationState:
-        """The state before any test."""
-        return self.measurement().start
+        pinned = self.path.chosen if self.n_closing else None
+        return replace(self.judged or self.measurement().start, errors=self.errors, pinned=pinned)
 
     def take(self, block: Block, certificate: Any) -> None:
         """Count one block of further rows."""
@@ -217,18 +209,16 @@ class Measured:
             like = self.counts(doubled).empty(dim)
             self.errors = in_segments(self.errors, self.n_segmented, doubled, like)
             self.n_segmented = doubled
-        counts = self.counts()
-        self.errors = _added(counts, self.errors, local)
-        if self.n_tested < self.for_tests:
+        self.errors = _added(self.counts(), self.errors, local)
+        if not self.is_tested:
             self.finals = _added(self.tests(), self.finals, local)
             self.n_tested += block.n_rows
-        if self.n_closing or self.n_tested >= self.for_tests // _LOOKS:
+        if self.n_tested >= self.for_tests // _LOOKS and self.n_closing < self.for_tests:
             if not self.n_closing:
                 self.choose(certificate)
                 self.closing_row = self.first_row + self.n_rows
-            if self.n_closing < self.for_tests:
-                self.closing = _added(self.closing_needs(), self.closing, local)
-                self.n_closing += block.n_rows
+            self.closing = _added(self.closing_needs(), self.closing, local)
+            self.n_closing += block.n_rows
         self.n_rows += block.n_rows
         self._judge()
 
@@ -247,28 +237,21 @@ class Measured:
 
     def choose(self, certificate: Any) -> None:
         """Fix the candidate that is the answer, and what the certificate is made of."""
-        known = replace(self.judged or self.start(), errors=self.errors, pinned=None)
-        chosen = known.chosen or 0
+        chosen = self.state().chosen or 0
         self.path = replace(self.path, chosen=chosen)
         error = float(self.errors.errors[chosen]) / max(1, self.errors.n_rows)
         self.path = replace(self.path, certificate=certificate(self.path, error))
 
     def _judge(self) -> None:
         """Look at the tests at doubling numbers of rows."""
-        done = self.n_tested >= self.for_tests
         due = [self.for_tests >> (_LOOKS - 1 - look) for look in range(_LOOKS)]
-        passed = sum(self.n_tested >= rows for rows in due[:-1]) + done
+        passed = sum(self.n_tested >= rows for rows in due)
         if passed <= self.looks or self.finals is None:
             return
         self.looks = passed
         measurement = self.measurement(look_tau(1.0, passed))
         start = replace(measurement.start, errors=self.errors)
         self.judged = replace(measurement.conclude(self.finals, start), errors=None)
-
-    @property
-    def is_tested(self) -> bool:
-        """True if the tests have all their rows."""
-        return self.n_tested >= self.for_tests
 
 
 @dataclass(slots=True, eq=False)
@@ -360,7 +343,7 @@ class StreamState:
             return None
         algorithm = path.algorithm(config)
         step = algorithm.next_step(path.state)
-        if step is None or not step.name.startswith("final"):
+        if step is None or not step.is_final:
             return None
         self.learned_at = self.n_rows + block.n_rows
         return self._learned(path, algorithm, config)
@@ -379,12 +362,7 @@ class StreamState:
         if path.n_planned > plan.required_rows:
             plan = plan_for_rows(path.n_planned, self.dim, config)
         path.plan = plan
-        kinds: tuple[Transform, ...]
-        if config.feature_transform == "auto":
-            path.trials = try_transforms(sample, plan, config)
-            kinds = transforms_to_try(path.trials)
-        else:
-            kinds = (Transform(config.feature_transform),)
+        path.trials, kinds = choose_transforms(sample, plan, config)
         if path.kind in kinds:
             kinds = kinds[kinds.index(path.kind) :]
         path.kinds = kinds[1:]
@@ -436,7 +414,7 @@ class StreamState:
             return None
         halfspace = Halfspace.of(path.plane)
         n_rows = path.state.plan.final_rows
-        seen: Any = _Seen(self.dim, n_rows, DataRecord(n_rows, self.dim, ""))
+        seen: Any = Seen(self.dim, n_rows, DataRecord(n_rows, self.dim, ""))
         transform = make_transform(path.transform)
         certification = Certification.of(seen, replace(config, certificate_rows="all"), halfspace, transform, error)
         if path.state.candidates:
@@ -471,28 +449,26 @@ class StreamState:
         """What is known now, of the rows so far; `waiting` more have not been looked at."""
         self.n_looks += 1
         data = DataRecord(self.n_rows, self.dim, "", name, columns)
-        seen = _Seen(self.dim, self.n_rows, data, self._notices())
+        seen = Seen(self.dim, self.n_rows, data, self._notices())
         if self.current is None or self.current.n_rows == 0:
             return self._early(seen)
         one = self.current
         state = one.state()
         config = replace(self.config, tau=one.tau, sampling=Sampling.WINDOWS.value)
-        error = self._error(one, state)
-        certificate = calibration = reference = None
+        closing: Closing = (None, None, None)
         if one.n_closing:
             measurement = one.measurement()
-            calibration, reference = measurement.conclude_beside(one.closing)
             if search and (one.found is None or one.found[0] != one.n_closing):
                 one.found = one.n_closing, measurement.conclude_closing(one.closing)[0]
-            if search and one.found is not None:
-                certificate = one.found[1]
+            certificate = one.found[1] if search and one.found is not None else None
             if certificate is not None:
                 certificate = _at_all_times(certificate, BOUND_TAU * one.tau)
-        first, closing = one.first_row, (one.closing_row, one.closing_row + one.n_closing)
+            closing = (certificate, *measurement.conclude_beside(one.closing))
+        first, last = one.first_row, one.closing_row + one.n_closing
         stream = StreamRecord(
             errors=(first, first + one.n_rows),
             tests=(first, first + one.n_tested),
-            certificate=None if certificate is None else closing,
+            certificate=None if closing[0] is None else (one.closing_row, last),
         )
         found = assemble(
             seen,
@@ -502,39 +478,27 @@ class StreamState:
             row_transform=make_transform(one.path.transform),
             baselines=one.path.baselines,
             trials=one.path.trials,
-            certificate=certificate,
-            calibration=calibration,
-            reference=reference,
+            closing=closing,
             notices=one.path.notices,
-            error=error,
+            error=self._error(one, state, config),
             stream=stream,
         )
         return self._secret(found)
 
-    def _early(self, seen: _Seen) -> FitResult:
+    def _early(self, seen: Seen) -> FitResult:
         """Before the first path is learned: nothing is said of any halfspace."""
-        needed = smallest_plan(self.dim, self._config(0)).required_rows + _FIRST_SAMPLE
-        found = FitResult(
-            verdict=Verdict.INCONCLUSIVE,
-            promise=make_promise(Verdict.INCONCLUSIVE, None, None, max_ratio=self.config.max_ratio, rows_needed=needed),
-            halfspace=None,
-            error=None,
-            eps=0.25,
-            tau=self.config.tau,
-            seed=self.config.seed,
-            seed_drawn=self.config.seed_drawn,
-            rows_needed=max(needed, 2 * self.n_rows),
-            split=Sampling.WINDOWS,
-            transform=Identity().record,
+        plan = smallest_plan(self.dim, self._config(0))
+        needed = max(plan.required_rows + _FIRST_SAMPLE, 2 * self.n_rows)
+        state = LocalizationState(
+            stage=Stage.FINAL,
+            sampling=Sampling.WINDOWS,
+            plan=replace(plan, needed_rows=needed),
+            delta=plan.first_delta,
             stop=Stop(StopReason.TOO_FEW_ROWS),
-            candidates=(),
-            chosen=None,
-            testers=(),
-            passes=(),
-            data=seen.record,
-            versions=Versions.current(),
-            notices=seen.notices,
         )
+        nothing: Closing = (None, None, None)
+        config = replace(self.config, eps="auto")
+        found = assemble(seen, seen, config, state=state, row_transform=Identity(), closing=nothing, notices=())
         return self._secret(found)
 
     def _secret(self, found: FitResult) -> FitResult:
@@ -553,42 +517,20 @@ class StreamState:
             return (Notice.of(NoticeCode.ONE_CLASS, label=1 if self.n_positive else -1),)
         return ()
 
-    def _error(self, one: Measured, state: LocalizationState) -> ErrorRecord | None:
+    def _error(self, one: Measured, state: LocalizationState, config: RunConfig) -> ErrorRecord | None:
         """The error on all rows since the path was learned, with a bound for all numbers of rows at once.
 
         Where errors cluster, the bound is that of segments, at this look's part of tau.
         """
-        found, chosen = state.errors, state.chosen
-        if found is None or chosen is None:
+        each = look_tau(0.5, self.n_looks)
+        record = held_out_error(state, make_transform(one.path.transform), config, share=each)
+        if record is None or record.tau is None or record.by_label is None:
             return None
-        tau = one.tau * ERROR_TAU
-        each = tau / len(state.planes) / 2
-        wrong, n_rows = int(found.errors[chosen]), found.n_rows
-        record = measure_error(found.segment_errors[chosen], found.segment_rows, tau=look_tau(each, self.n_looks))
-        here = float(anytime.upper(wrong, n_rows, each))
-        upper = here if record.segments is None else max(here, record.upper)
-        by_label = LabelErrors.of(n_rows, wrong, found.positives, int(found.positive_errors[chosen]))
-        through = make_transform(one.path.transform).record.class_of(Halfspace.of(state.planes[chosen]))
-        return results.replace(
-            record,
-            upper=upper,
-            upper_here=None if record.segments is None else here,
-            through=through,
-            tau=tau,
-            by_label=by_label,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The rows so far, in the place of a source and of its run."""
-
-    dim: int
-    n_rows: int
-    record: DataRecord
-    notices: tuple[Notice, ...] = ()
-    passes: tuple[PassRecord, ...] = ()
-    provenance: RunRecord | None = None
+        wrong, n_rows = record.by_label.positive_errors + record.by_label.negative_errors, record.n_rows
+        here = float(anytime.upper(wrong, n_rows, record.tau / len(state.planes) / 2))
+        if record.segments is None:
+            return results.replace(record, upper=here, upper_here=None)
+        return results.replace(record, upper=max(here, record.upper), upper_here=here)
 
 
 def _at_all_times(record: CertificateRecord, tau: float) -> CertificateRecord:

@@ -51,32 +51,24 @@ the noise of quadratics that just pass: those of 20 features were rejected in 13
 10,000 rows had estimated it."""
 
 
-def estimate_transform(
-    run: Run, source: Source, config: RunConfig, *, strict: bool = True, held_out: float = 0.0
-) -> RowTransform:
-    """The row map that the configuration asks for; `strict` refuses features that stand still.
+def estimate_transform(run: Run, source: Source, config: RunConfig, *, held_out: float = 0.0) -> RowTransform:
+    """The row transform that the configuration asks for; TransformError where the rows have none.
 
     The isotropic one is estimated from all rows, whichever are held out: their mean is what
     halfspaces go through, and which rows measure them has no part in it. The radial one is
     estimated from rows that are not held out if these are many; from few of them it would be off
-    by so much that tests on the others see it, and it is estimated from all. Without `strict`,
-    rows that have no radial transform get the isotropic one.
+    by so much that tests on the others see it, and it is estimated from all.
     """
     if config.feature_transform == Transform.STORED:
         return Identity()
     if config.feature_transform == Transform.RADIAL:
         many = (1 - held_out) * source.n_rows > _MANY_PER_FEATURE * source.dim
-        try:
-            return estimate_radial(run, source, config, held_out=held_out if many else 0.0)
-        except TransformError:
-            if strict:
-                raise
+        return estimate_radial(run, source, config, held_out=held_out if many else 0.0)
     estimate = run.reduce("whitening", source, Covariance())
     mean, moments = estimate.mean, estimate.covariance
     if config.through == HalfspaceClass.ORIGIN:  # second moments about it, which stays where it is
         mean, moments = np.zeros_like(mean), moments + np.outer(mean, mean)
-    columns, n_rows = source.schema.columns, estimate.n_rows
-    return Isotropic.from_moments(mean, moments, n_rows=n_rows, strict=strict, columns=columns)
+    return Isotropic.from_moments(mean, moments, n_rows=estimate.n_rows, columns=source.schema.columns)
 
 
 def transform_notices(transform: TransformRecord) -> tuple[Notice, ...]:
@@ -264,6 +256,16 @@ def try_transforms(block: Block, plan: RunPlan, config: RunConfig) -> tuple[Tran
     """Judge a sample in each transform, in the order in which they are to be tried."""
     order = (Transform.STORED, Transform.ISOTROPIC, Transform.RADIAL)
     return tuple(_look(kind, block, plan, config) for kind in order)
+
+
+def choose_transforms(
+    sample: Block, plan: RunPlan, config: RunConfig
+) -> tuple[tuple[TransformTrial, ...], tuple[Transform, ...]]:
+    """Trials on a sample, where the configuration leaves the transform open, and what to try in turn."""
+    if config.feature_transform != "auto":
+        return (), (Transform(config.feature_transform),)
+    trials = try_transforms(sample, plan, config)
+    return trials, transforms_to_try(trials)
 
 
 def transforms_to_try(trials: tuple[TransformTrial, ...]) -> tuple[Transform, ...]:

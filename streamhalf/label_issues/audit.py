@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.algorithms.baselines import regress_rows
-from streamhalf.algorithms.regression import is_short_of_rows
+from streamhalf.algorithms.baselines import is_short_of_rows, regress_rows
 from streamhalf.algorithms.row_split import pilot
 from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import Block, RowRange, RowRanges

@@ -52,7 +52,7 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
 
 def measure(request: Step, data: Block, row_transform: RowTransform | None = None) -> Any:
     """The pass's result, block by block in this thread."""
-    needs = request.over_subset(row_transform or Identity())
+    needs = request.subset.restrict(request.statistic(row_transform or Identity()))
     return _reduce(needs, request.subset, data)
 
 

@@ -52,7 +52,7 @@ def finished() -> tuple[RunPlan, LocalizationState]:
     with serial_run(DATA, eps=EPS, sampling="rows") as (run, source, config, _):
         plan = plan_for_rows(source.n_rows, source.dim, config)
         algorithm = Localization(plan, config, row_split_for(source, plan, config))
-        return plan, localize(run, source, algorithm)
+        return plan, localize(run, source, algorithm)[0]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
                 config,
                 state=dataclasses.replace(state, **changes),
                 row_transform=Identity(),
-                certificate=certificate,
+                closing=(certificate, None, None),
                 notices=notices,
             )
 

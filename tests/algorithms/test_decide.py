@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from streamhalf.algorithms.decide import decide
+from streamhalf.algorithms.promises import decide
 from streamhalf.results import Outcome, Role, TestResult, Verdict
 
 

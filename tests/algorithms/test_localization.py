@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,14 +13,14 @@ from hypothesis import strategies as st
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.algorithms.plan import REFINED, plan_for_eps
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.state import Candidate, LocalizationState, Step
+from streamhalf.algorithms.state import LocalizationState, Step
+from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperOutcome
 from streamhalf.data.block import Block
-from streamhalf.data.transforms import Identity
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import PlaneErrorsResult
+from streamhalf.reductions.moments import MomentsResult
 from streamhalf.results import Outcome, Role, Sampling, Stage, Stop, StopReason, TestResult, overall_outcome
 from tests.algorithms.machine import DIM, EPS, N_ROWS, draw, make_algorithm, measure, rows_of, run
 
@@ -46,9 +45,10 @@ class Script:
         self.share, self.overlap, self.strength = 0.0, 0.5, 1.0
         self.test_results: tuple[TestResult, ...] = ()
 
-    def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
-        step = self.share * update.frame.delta
-        return UpdateOutcome(self.test_results, update.frame.plane, step, self.overlap, self.strength, 1, 10**9)
+    def conclude(self, update: LocalizedUpdate) -> tuple[Candidate, ProperOutcome]:
+        frame, moments = update.frame, MomentsResult(DIM, 4, 1, np.zeros(1))
+        found = Candidate(frame.plane, frame.delta, self.share * frame.delta, self.overlap, 1, 10**9, frame.rate)
+        return found, ProperOutcome(self.test_results, frame.plane, self.strength, 0.0, moments)
 
 
 @pytest.fixture
@@ -366,25 +366,3 @@ def test_chosen__without_a_path_or_without_members_is_among_what_there_is() -> N
     assert measured(99, 50, candidates=0, outcome=Outcome.PASSED).chosen == 1
     assert measured(99, 95, candidates=2, outcome=Outcome.REJECTED).chosen == 1
     assert after_initial(make_algorithm()).chosen is None
-
-
-def test_run__steps_are_fed_from_a_stream_and_states_are_saved_between_them() -> None:
-    data, algorithm = draw(), make_algorithm(60_000, eps="auto")
-    state, cursor, window = algorithm.start(), 0, 8_192
-    while (step := algorithm.next_step(pickle.loads(pickle.dumps(state)))) is not None:
-        statistic = step.statistic(Identity())
-        partial, n_rows = statistic.empty(DIM), 0
-        while cursor < N_ROWS and (step.name == "final" or n_rows < step.n_rows):
-            rows = data.take(np.arange(cursor, min(cursor + window, N_ROWS)))
-            partial = statistic.combine(partial, statistic.map(rows))
-            cursor, n_rows = cursor + rows.n_rows, n_rows + rows.n_rows
-            if step.n_accepted and partial.n_accepted >= step.n_accepted:
-                break
-        state = step.conclude(statistic.finalize(partial))
-        if step.name == "update-1":
-            assert state.candidates[-1].n_accepted >= step.n_accepted
-    assert state.stage is Stage.DONE
-    assert state.outcome is Outcome.PASSED
-    assert state.errors is not None
-    assert state.chosen is not None
-    assert state.errors.errors[state.chosen] / state.errors.n_rows < 0.06

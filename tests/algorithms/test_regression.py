@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 import streamhalf
 from streamhalf.algorithms import plan as run_plan
+from streamhalf.algorithms.baselines import REGRESSION_PASSES, regress, regress_in_memory, regression_passes
 from streamhalf.algorithms.plan import lacks_rows, plan_for_rows
-from streamhalf.algorithms.regression import REGRESSION_PASSES, regress, regress_in_memory, regression_passes
 from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamhalf.algorithms import driver
+from streamhalf.algorithms import driver, transform
 from streamhalf.algorithms.transform import try_transforms
 from streamhalf.errors import TransformError
 from streamhalf.results import FitResult, HalfspaceClass, Method, Notice, NoticeCode, Outcome, Stage, Transform, Verdict
@@ -107,9 +107,9 @@ def test_auto__features_that_stand_still_leave_the_stored_position() -> None:
     assert [bool(one.problem) for one in result.transforms] == [False, True, True]
     assert "feature 3 is constant" in result.transforms[1].problem
     assert result.error.empirical == pytest.approx(0.05, abs=0.005)
-    for transform in ("isotropic", "radial"):  # refused where asked for
+    for kind in ("isotropic", "radial"):  # refused where asked for
         with pytest.raises(TransformError, match="feature 3 is constant"):
-            fit((rows, Y), feature_transform=transform)
+            fit((rows, Y), feature_transform=kind)
 
 
 def test_fixed__position_is_not_left() -> None:
@@ -125,7 +125,7 @@ def test_look__sees_no_held_out_row(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(block.rows.tolist())
         return try_transforms(block, plan, config)
 
-    monkeypatch.setattr(driver, "try_transforms", spy)
+    monkeypatch.setattr(transform, "try_transforms", spy)
     result = fit((X, Y))
     assert len(seen) + result.error.n_rows <= N_ROWS
     assert result.held_out.low == 0

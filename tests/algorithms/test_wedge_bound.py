@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
+from streamhalf.algorithms.promises import WedgeOutcome
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import Outcome
@@ -28,19 +28,19 @@ def units(n: int, dim: int, seed: int = 0) -> np.ndarray:
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
 
-def make_wedge(candidates: np.ndarray, n_rows: int, eps: float = EPS, *, first: int = 0) -> WedgeBound:
+def make_wedge(candidates: np.ndarray, n_rows: int, eps: float = EPS, *, first: int = 0) -> TesterSet:
     planes = tuple(Plane(candidate) for candidate in candidates)
     shared = {"eps": eps, "tau": 0.001, "candidates": planes, "first": first}
     mass = SlabMassTester(**shared)
     dim = candidates.shape[1]
     covariance = SlabCovarianceTester(**shared, dim=dim, n_slabs=40, n_rows=n_rows, seed=1)
     wedge = WedgeTester(**shared, dim=dim, n_rows=n_rows, seed=1)
-    return WedgeBound(TesterSet((mass, covariance, wedge)))
+    return TesterSet((mass, covariance, wedge))
 
 
-def run_wedge(wedge: WedgeBound, block: Block):
-    needs = wedge.needs()
-    return wedge.conclude(needs.finalize(needs.map(block)))
+def run_wedge(testers: TesterSet, block: Block) -> WedgeOutcome:
+    needs = testers.needs()
+    return WedgeOutcome.of(testers, needs.finalize(needs.map(block)))
 
 
 def make_gaussian(n_rows: int, dim: int, seed: int = 2) -> Block:
@@ -52,7 +52,6 @@ def make_gaussian(n_rows: int, dim: int, seed: int = 2) -> Block:
 def test_slabs__hold_every_row_once() -> None:
     block = make_gaussian(5_000, 4)
     outcome = run_wedge(make_wedge(units(6, 4), 5_000), block)
-    assert outcome.n_rows == 5_000
     np.testing.assert_array_equal(outcome.slab_counts.sum(axis=1), [5_000] * 6)
 
 
@@ -66,13 +65,12 @@ def test_batches__equal_all_candidates_at_once(sizes: tuple[int, ...]) -> None:
         batch = make_wedge(candidates[first : first + size], 30_000, first=first)
         parts.append(run_wedge(batch, block))
         first += size
-    found = join_outcomes(tuple(parts))
+    found = WedgeOutcome.joined(tuple(parts))
     np.testing.assert_array_equal(found.slab_counts, expected.slab_counts)
-    assert found.test_results == join_outcomes((expected,)).test_results
+    assert found.test_results == WedgeOutcome.joined((expected,)).test_results
     said = [(one.candidate, one.tester) for one in found.test_results]
     assert said == [(i, name) for i in range(5) for name in NAMES]
     assert found.betas == expected.betas
-    assert found.n_rows == expected.n_rows
 
 
 @pytest.mark.parametrize("eps", [0.05, 0.1, 0.2])
