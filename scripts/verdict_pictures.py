@@ -49,9 +49,10 @@ def main() -> None:
 def standalone(picture: Picture) -> str:
     """Return a picture as a file of its own, with the colours of a report."""
     drawn = str(picture.draw(WIDTH, "wide"))
-    style = files("streamhalf.report").joinpath("templates/style.css").read_text("utf-8")
-    kept = style[: style.index("* {")] + "text { font-family: system-ui, sans-serif; }\n"
-    kept += "\n".join(line for line in style.splitlines() if line.startswith("svg "))
+    page, svg = (
+        files("streamhalf.report").joinpath(f"templates/{name}.css").read_text("utf-8") for name in ("style", "svg")
+    )
+    kept = page[: page.index("* {")] + "text { font-family: system-ui, sans-serif; }\n" + svg.rstrip()
     opened, rest = drawn.split(">", 1)
     return (
         f'{opened} xmlns="http://www.w3.org/2000/svg"><style>\n{kept}\n</style>'

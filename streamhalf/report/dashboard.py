@@ -11,29 +11,21 @@ import functools
 import itertools
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf import events
-from streamhalf.engine.live_messages import (
-    SECONDS_BETWEEN_COUNTS,
-    TOPIC,
-    ClusterSlabs,
-    Happening,
-    RunClosed,
-    decode,
-    encode,
-)
+from streamhalf.engine.live_messages import SECONDS_BETWEEN_COUNTS, TOPIC, ClusterSlabs, Happening, RunClosed, encode
 from streamhalf.errors import RunCancelledError, StreamhalfError
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
 from streamhalf.redact import one_line, printable
 from streamhalf.report import distributed_private as private
-from streamhalf.report.live import Board
+from streamhalf.report import live
+from streamhalf.report.live import Board, RunView
 from streamhalf.results import Drift
 
 if TYPE_CHECKING:
@@ -52,6 +44,8 @@ _CLOSE_SECONDS = 2.0
 _WHOLE = RunClosed()
 _CLIENT_LEFT = RunClosed("the process that drove it has left", interrupted=True)
 _run_numbers = itertools.count(1)
+_LATEST = "latest"
+_NO_RUN = "<h3>No run yet</h3>Runs of streamhalf on this cluster appear here while they run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class PagePlugin(SchedulerPlugin):
 
     def __init__(self) -> None:
         self.board = Board()
-        self.totals = Totals(self.board)
+        self.metrics = Metrics(self.board)
         self._serving = False
 
     async def start(self, scheduler: Scheduler) -> None:
@@ -85,33 +79,24 @@ class PagePlugin(SchedulerPlugin):
             return
         self._serving = True
         for message in private.logged(scheduler, TOPIC):
-            self._take(message)
-        self.totals.register()
+            self.board.take(message)
+        self.metrics.register()
         pages = {path: functools.partial(_draw, self.board, path == MENU) for path in (MENU, BARE)}
         private.serve_pages(scheduler, pages, menu=MENU.strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in a message of a run."""
         if topic == TOPIC:
-            self._take(msg)
+            self.board.take(msg)
 
     async def close(self) -> None:
         """Leave nothing behind in the process."""
-        self.totals.unregister()
-
-    def _take(self, message: Any) -> None:
-        self.board.take(message)
-        self.totals.take(message)
+        self.metrics.unregister()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Close the runs of a client that left in their midst, here and for all who listen."""
         for run in self.board.under_way(client):
             scheduler.log_event(TOPIC, encode(run, [(time.time(), _CLIENT_LEFT)]))
-
-
-async def dask_setup(scheduler: Scheduler) -> None:
-    """Entry point of `dask scheduler --preload`."""
-    await _add_page(scheduler)
 
 
 def install(client: Client) -> Installation:
@@ -145,17 +130,58 @@ async def _add_page(dask_scheduler: Scheduler) -> str:
     return ""
 
 
+dask_setup = _add_page
+"""Entry point of `dask scheduler --preload`."""
+
+
 def _draw(board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document with the page, perhaps under the dashboard's menu."""
-    from streamhalf.report.dashboard_page import Page
-
     page = Page(board)
-    page.update()
     private.dress(doc, page, milliseconds=_REDRAW_MS)
     doc.title = "streamhalf"
     doc.add_root(page.root)
     if framed:
         private.put_under_menu(doc, extra)
+
+
+class Page:
+    """One viewer's page: a run that is chosen, and all runs; renewed only when the board has changed."""
+
+    def __init__(self, board: Board) -> None:
+        from bokeh.layouts import column
+        from bokeh.models.widgets.inputs import Select
+        from bokeh.models.widgets.markups import Div
+
+        self._board = board
+        self._drawn = (0, _LATEST)
+        wide: Any = {"sizing_mode": "stretch_width", "styles": {"overflow-x": "auto"}}
+        self._choice = Select(title="run", value=_LATEST, options=self._options([]), width=300)
+        self._run, self._others = Div(text=_NO_RUN, **wide), Div(text="", **wide)
+        style = {"padding": "8px", "font-family": "sans-serif", "max-width": "100vw", "box-sizing": "border-box"}
+        parts = (self._choice, self._run, self._others)
+        self.root = column(*parts, styles=style, sizing_mode="stretch_width")
+        self.update()
+
+    def update(self) -> None:
+        """Draw the chosen run, unless nothing has happened since the last time."""
+        state = (self._board.version, self._choice.value)
+        if state == self._drawn:
+            return
+        self._drawn = state
+        runs = list(self._board.runs.values())
+        self._choice.options = self._options(runs)
+        self._run.text = live.run_html(self._board.runs.get(self._choice.value, runs[-1]), fold=False)
+        self._others.text = f"<h3>Runs</h3>{live.run_table(reversed(runs))}"
+
+    @staticmethod
+    def _options(runs: list[RunView]) -> list[str | tuple[Any, str]]:
+        """Values and labels to choose a run by, the latest first: when it started, command and user."""
+        options: list[str | tuple[Any, str]] = [_LATEST]
+        for run in reversed(runs):
+            begun, by = run.begun, f", {run.begun.who}" if run.begun.who else ""
+            at = live.clock(run.started)
+            options.append((run.run, f"{at} {begun.command} {begun.source} ({run.short}{by})"))
+        return options
 
 
 class DashboardObserver:
@@ -269,49 +295,28 @@ def _early_end(error: BaseException) -> RunClosed:
     return RunClosed(printable(said))
 
 
-_registered: list[Totals] = []
+class Metrics:
+    """The totals of a board for Prometheus; the latest of a process is the one that is asked."""
 
-
-class Totals:
-    """Rows and passes that were read, and runs by what became of them, since the page came up."""
+    latest: ClassVar[Metrics | None] = None
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._under_way: dict[str, set[str]] = {}
-        self.rows = 0
-        self.passes = 0
-        self.runs: Counter[str] = Counter()
-        self.watched: events.Watched | None = None
-
-    def take(self, message: Any) -> None:
-        """Count what a message says, after the board has taken it in."""
-        run, happenings = decode(message)
-        for _, event in happenings:
-            match event:
-                case events.PassStarted(name):
-                    self._under_way.setdefault(run, set()).add(name)
-                case events.PassEnded(record) if record.name in self._under_way.get(run, ()):
-                    self.rows += record.rows_read  # not those that come from a checkpoint
-                    self.passes += 1
-                case events.Watched():
-                    self.watched = event
-                case RunClosed() if run in self._board.runs:
-                    self.runs[self._board.runs[run].status] += 1
-                    self._under_way.pop(run, None)
 
     def collect(self) -> Iterator[Any]:
-        """Yield the metrics for Prometheus."""
+        """Yield the metrics."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        yield CounterMetricFamily("streamhalf_rows", "Rows that passes have read", value=self.rows)
-        yield CounterMetricFamily("streamhalf_passes", "Passes that are complete", value=self.passes)
+        board = self._board
+        yield CounterMetricFamily("streamhalf_rows", "Rows that passes have read", value=board.rows)
+        yield CounterMetricFamily("streamhalf_passes", "Passes that are complete", value=board.passes)
         runs = CounterMetricFamily("streamhalf_runs", "Runs that are over", labels=["verdict"])
-        for verdict, count in sorted(self.runs.items()):
+        for verdict, count in sorted(board.ended.items()):
             runs.add_metric([verdict], count)
         yield runs
-        if self.watched is not None:
-            yield from _drift(self.watched)
-        under_way = len(self._board.under_way())
+        if board.watched is not None:
+            yield from _drift(board.watched)
+        under_way = len(board.under_way())
         yield GaugeMetricFamily("streamhalf_runs_under_way", "Runs under way", value=under_way)
 
     def register(self) -> None:
@@ -320,18 +325,18 @@ class Totals:
             from prometheus_client import REGISTRY
         except ModuleNotFoundError:
             return
-        for other in tuple(_registered):
-            other.unregister()
+        if Metrics.latest is not None:
+            Metrics.latest.unregister()
         REGISTRY.register(self)
-        _registered.append(self)
+        Metrics.latest = self
 
     def unregister(self) -> None:
         """Be asked no more."""
-        if self in _registered:
+        if Metrics.latest is self:
             from prometheus_client import REGISTRY
 
-            _registered.remove(self)
             REGISTRY.unregister(self)
+            Metrics.latest = None
 
 
 def _drift(watched: events.Watched) -> Iterator[Any]:

@@ -11,19 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.report.svg import (
-    Axis,
-    Comparison,
-    Dots,
-    HeatMap,
-    Picture,
-    Plot,
-    Rule,
-    SignedBars,
-    Steps,
-    drawable,
-    span,
-)
+from streamhalf.report.svg import Axis, Bars, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
 from streamhalf.report.tables import Cells, Result, Table, candidate_table, evidence_table
 from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
 from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, TestResult
@@ -36,6 +24,7 @@ _MOST_BARS = 30
 
 _MOMENTS = ("he₁ mean", "he₂ scale", "he₃ skew", "he₄ tails")
 _MARGIN = "distance from the boundary"
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +44,7 @@ def evidence_figure(one: TestResult, names: Names) -> Figure | None:
     for found in one.evidence:
         remark = f"{number(found.observed)}, expected {number(found.expected)}"
         bars.append((names.evidence(found), remark, found.deviation))
-    picture = Comparison(
+    picture = Bars(
         f"Evidence of {one.tester}",
         f"Bars of the deviation of {len(one.evidence)} quantities against the limit "
         f"{number(one.limit)}; the tester's own statistic is {number(one.statistic)}.",
@@ -71,29 +60,39 @@ def evidence_figure(one: TestResult, names: Names) -> Figure | None:
     return Figure((picture,), caption, (evidence_table(one, names),))
 
 
+def bound_plot(pieces: Sequence[tuple[float, float, float]], error: float | None, least: float) -> Plot:
+    """Return the steps of a lower bound, in shares: each from an angle to the next, in degrees.
+
+    `error` is that of the classifier, where it may stand beside the bound.
+    """
+    bounds, least = [100 * bound for _, _, bound in pieces], 100 * least
+    own = least if error is None else 100 * error
+    floor = max(0.0, 2 * least - own) if least > 0 else 0.0
+    most = 2 * own if own > 0 else math.inf  # larger bounds end at the top
+    low, high = span((*(min(bound, most) for bound in bounds), own), low=floor, high=floor)
+    rules = [Rule(f"L = {at_least(least / 100)}", "contrast", least)]
+    if error is not None:
+        rules.insert(0, Rule(f"this classifier {percent(error)}", "reference", own, left=True))
+    edges = (*(start for start, _, _ in pieces), pieces[-1][1])
+    return Plot(
+        "Lower bound by angle",
+        f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%.",
+        Axis("angle to the direction of the certificate", 0.0, 180.0, unit="°"),
+        Axis("errors of such classifiers, at least", low, high, unit="%"),
+        (*rules, Steps("lower bound", edges=edges, heights=tuple(bounds))),
+    )
+
+
 def profile_figure(certificate: CertificateRecord, names: Names) -> Figure | None:
     """Return the lower bound by the angle of the other halfspace."""
     pieces = sorted(certificate.profile, key=lambda piece: piece.angle_low)
     pieces = [piece for piece in pieces if drawable(piece.bound) and drawable(piece.angle_high)]
     if not pieces or certificate.n_errors == 0:  # nothing lies below no error at all
         return None
-    edges = (*(piece.angle_low for piece in pieces), pieces[-1].angle_high)
-    bounds = tuple(100 * piece.bound for piece in pieces)
-    least = 100 * certificate.opt.lower_empirical
-    # an error of another class has no place beside the bound
-    error = 100 * certificate.error if certificate.comparable else least
-    floor = max(0.0, 2 * least - error) if least > 0 else 0.0
-    most = 2 * error if error > 0 else math.inf  # larger bounds end at the top
-    low, high = span((*(min(bound, most) for bound in bounds), error), low=floor, high=floor)
-    rules = [Rule(f"L = {at_least(least / 100)}", "contrast", least)]
-    if certificate.comparable:
-        rules.insert(0, Rule(f"this classifier {percent(error / 100)}", "reference", error, left=True))
-    picture = Plot(
-        "Lower bound by angle",
-        f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%.",
-        Axis("angle to the direction of the certificate", 0.0, 180.0, unit="°"),
-        Axis("errors of such classifiers, at least", low, high, unit="%"),
-        (*rules, Steps("lower bound", edges=tuple(map(math.degrees, edges)), heights=bounds)),
+    picture = bound_plot(
+        [(math.degrees(one.angle_low), math.degrees(one.angle_high), one.bound) for one in pieces],
+        certificate.error if certificate.comparable else None,
+        certificate.opt.lower_empirical,
     )
     through = names.halfspaces(certificate.opt.through, certificate)
     caption = f"A linear classifier {through}, at this angle, errs on this share of the rows or more."
@@ -107,23 +106,31 @@ def profile_figure(certificate: CertificateRecord, names: Names) -> Figure | Non
     return Figure((picture,), caption, (table,))
 
 
-def candidate_figure(candidates: tuple[CandidateRecord, ...], chosen: int | None) -> Figure | None:
-    """Return the errors of the candidates as points."""
-    errors = tuple(math.nan if one.error is None else 100 * one.error for one in candidates)
-    if len(candidates) < 2 or not any(map(drawable, errors)):
+def candidate_plot(errors: Sequence[float | None], chosen: int | None) -> Plot | None:
+    """Return the errors of candidates, in shares, as points; None where there is no path to see."""
+    heights = tuple(math.nan if one is None else 100 * one for one in errors)
+    known = [one for one in heights if drawable(one)]
+    if len(heights) < 2 or not known:
         return None
-    known = [one for one in errors if drawable(one)]
-    low, high = span(errors, low=min(known), high=max(known))
-    floor = max(0.0, low - 0.1 * (high - low))
-    picture = Plot(
+    low, high = span(known, low=min(known), high=max(known))
+    return Plot(
         "Errors of the candidates",
-        "One point for each candidate from 0: " + ", ".join(f"{number(y)}%" for y in errors) + ".",
-        Axis("candidate", -0.4, len(errors) - 0.6, whole=True),
-        Axis("error on held-out rows", floor, high, unit="%"),
-        (Dots("", values=errors, chosen=chosen),),
+        "One point for each candidate from 0: " + ", ".join(f"{number(y)}%" for y in heights) + ".",
+        Axis("candidate", -0.4, len(heights) - 0.6, whole=True),
+        Axis("error on held-out rows", max(0.0, low - 0.1 * (high - low)), high, unit="%"),
+        (Dots("", values=heights, chosen=chosen),),
     )
+
+
+def candidate_figure(candidates: tuple[CandidateRecord, ...], chosen: int | None) -> Figure | None:
+    """Return the errors of the candidates."""
+    errors = [one.error for one in candidates]
+    picture = candidate_plot(errors, chosen)
+    if picture is None:
+        return None
     caption = "Each candidate is a linear classifier; the ringed one was returned."
-    if chosen is not None and drawable(errors[chosen]) and errors[chosen] > min(known):
+    known = [one for one in errors if one is not None and drawable(one)]
+    if chosen is not None and (own := errors[chosen]) in known and own > min(known):
         caption += (
             " When chosen, it was the favourite (best of the tested updates, else logistic regression), and no other "
             "was better by more than one standard error."
@@ -131,47 +138,59 @@ def candidate_figure(candidates: tuple[CandidateRecord, ...], chosen: int | None
     return Figure((picture,), caption, (candidate_table(candidates),))
 
 
-def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundary: str = "boundary") -> Figure | None:
-    """Return rows along the halfspace against the Gaussian density."""
-    counts, width = diagnostics.slab_counts, diagnostics.slab_width
-    total, half = sum(counts), len(counts) // 2 - 1
-    if half < 1 or len(counts) % 2 or total <= 0 or not (width > 0 and drawable(half * width)):
+def slab_shares(counts: Sequence[int], width: float, threshold: float) -> tuple[Array, Array]:
+    """Return the observed and the Gaussian share of every slab, the two tails included."""
+    observed = np.array(counts, dtype=np.float64) / max(1, sum(counts))
+    return observed, masses_about(width, len(counts) // 2 - 1, threshold)
+
+
+def slab_plot(counts: Sequence[int], width: float, threshold: float, boundary: str = "boundary") -> Plot | None:
+    """Return rows by their place along a halfspace beside the Gaussian share of each slab."""
+    half = len(counts) // 2 - 1
+    if half < 1 or len(counts) % 2 or sum(counts) <= 0 or not (width > 0 and drawable(half * width)):
         return None
     edges = tuple(width * i for i in range(-half, half + 1))
-    observed = tuple(100 * n / total for n in counts)
-    expected = tuple((100 * masses_about(width, half, diagnostics.threshold)).tolist())
-    apart = ""
-    if one is not None:
-        apart = (
-            f"Both differ by {number(one.statistic)} in all; the limit is {number(one.limit)}, and "
-            f"chance alone stays below {number(one.null_quantile)}."
-        )
-    heights = span((*observed[1:-1], *expected[1:-1]), low=0.0, high=0.0)
-    picture = Plot(
+    observed, expected = (tuple((100 * one[1:-1]).tolist()) for one in slab_shares(counts, width, threshold))
+    return Plot(
         "Rows by distance from the boundary",
         f"Histogram of {2 * half} slabs of width {number(width)} beside the Gaussian share of each.",
         Axis(_MARGIN, -edges[-1], edges[-1]),
-        Axis("share of rows in a slab", *heights, unit="%"),
+        Axis("share of rows in a slab", *span((*observed, *expected), low=0.0, high=0.0), unit="%"),
         (
-            Steps("rows", edges=edges, heights=observed[1:-1], filled=True),
-            Steps("Gaussian", "contrast", edges, expected[1:-1]),
-            _boundary(diagnostics, boundary),
+            Steps("rows", edges=edges, heights=observed, filled=True),
+            Steps("Gaussian", "contrast", edges, expected),
+            _boundary(threshold, boundary),
         ),
     )
+
+
+def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundary: str = "boundary") -> Figure | None:
+    """Return rows along the halfspace against the Gaussian density."""
+    counts, width, threshold = diagnostics.slab_counts, diagnostics.slab_width, diagnostics.threshold
+    picture = slab_plot(counts, width, threshold, boundary)
+    if picture is None:
+        return None
+    caption = "Rows of the final pass."
+    if one is not None:
+        caption = (
+            f"Both differ by {number(one.statistic)} in all; the limit is {number(one.limit)}, and "
+            f"chance alone stays below {number(one.null_quantile)}."
+        )
+    half = len(counts) // 2 - 1
+    edges = [width * i for i in range(-half, half + 1)]
     ranges = (f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges))
     places = (f"below {edges[0]:.4g}", *ranges, f"from {edges[-1]:.4g}")
     rows = tuple(
-        (place, count(n), f"{share:.4g}%", f"{mass:.4g}%")
-        for place, n, share, mass in zip(places, counts, observed, expected, strict=True)
+        (place, count(n), f"{100 * share:.4g}%", f"{100 * mass:.4g}%")
+        for place, n, share, mass in zip(places, counts, *slab_shares(counts, width, threshold), strict=True)
     )
-    labels = (_MARGIN, "rows", "share", "Gaussian")
-    table = Table("Rows in slabs", labels, rows, words=labels[:1])
-    return Figure((picture,), apart or "Rows of the final pass.", (table,))
+    table = Table("Rows in slabs", (_MARGIN, "rows", "share", "Gaussian"), rows, words=(_MARGIN,))
+    return Figure((picture,), caption, (table,))
 
 
-def _boundary(diagnostics: DiagnosticsRecord, words: str) -> Rule:
+def _boundary(threshold: float, words: str) -> Rule:
     """Return where the classifier begins, at its threshold t."""
-    return Rule(f"{words}, t = {number(diagnostics.threshold)}", "reference", 0.0, vertical=True)
+    return Rule(f"{words}, t = {number(threshold)}", "reference", 0.0, vertical=True)
 
 
 def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundary: str = "boundary") -> Figure | None:
@@ -190,7 +209,7 @@ def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundar
         f"One value for each of {len(values)} slices; the largest is {number(largest)}.",
         Axis(_MARGIN, -reach, reach),
         Axis("largest second moment orthogonal to it", *heights),
-        (*rules, _boundary(diagnostics, boundary), Steps("", edges=(-reach, *inner, reach), heights=values)),
+        (*rules, _boundary(diagnostics.threshold, boundary), Steps("", edges=(-reach, *inner, reach), heights=values)),
     )
     ends = ("", *map(number, inner), "")
     places = (f"{low} to {high}".strip() for low, high in itertools.pairwise(ends))
@@ -203,26 +222,23 @@ def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundar
 def moment_figure(diagnostics: DiagnosticsRecord, limit: float, names: Names) -> Figure | None:
     """Return moments of single features and of pairs, each against the limit."""
     pictures: list[Picture] = []
-    tables = []
+    tables: list[Table] = []
     rows, pairs = diagnostics.feature_moments, diagnostics.pair_moments
     degree = len(rows[0]) if rows else 0
     if degree and all(len(row) == degree for row in rows):
         size = [max((abs(one) for one in row if drawable(one)), default=0.0) for row in rows]
         kept = sorted(sorted(range(len(rows)), key=lambda j: -size[j])[:_MOST_FEATURES])
-        labels = tuple(map(names.feature, kept))
+        features, title = tuple(map(names.feature, kept)), "Moments of each feature"
         orders = (*_MOMENTS, *(f"he{k}" for k in range(5, degree + 1)))[:degree]
-        shown = tuple(rows[j] for j in kept)
+        shown = [rows[j] for j in kept]
         said = f"{degree} moments of {len(kept)} of {len(rows)} features."
-        title = "Moments of each feature"
-        columns = tuple(zip(*shown, strict=True))
-        pictures.append(HeatMap(title, said, orders, labels, columns, limit))
-        tables.append(_grid(title, labels, orders, shown))
+        pictures.append(HeatMap(title, said, orders, features, tuple(zip(*shown, strict=True)), limit))
+        tables.append(_grid(title, features, orders, shown))
     if pairs and all(len(row) == len(pairs) for row in pairs):
-        labels = tuple(map(names.feature, range(len(pairs))))
-        title = "Moments of pairs of features"
+        features, title = tuple(map(names.feature, range(len(pairs)))), "Moments of pairs of features"
         said = f"{len(pairs)} by {len(pairs)} moments of degree 2; the diagonal holds squares."
-        pictures.append(HeatMap(title, said, labels, labels, pairs, limit))
-        tables.append(_grid(title, labels, labels, pairs))
+        pictures.append(HeatMap(title, said, features, features, pairs, limit))
+        tables.append(_grid(title, features, features, pairs))
     caption = (
         "Under a standard Gaussian every cell is 0. Blue is above, orange below; "
         f"full colour is reached at the limit, {number(limit)}."
@@ -240,7 +256,7 @@ def weight_figure(result: Result) -> Figure | None:
     halfspace, data = result.halfspace, result.data
     if halfspace is None or not halfspace.normal or not all(map(drawable, halfspace.normal)):
         return None
-    normal, spreads = halfspace.normal, feature_spreads(result)
+    normal, spreads = halfspace.normal, _spreads(result)
     scales = (1.0,) * len(normal) if spreads is None else spreads
     heights = tuple(weight * scale for weight, scale in zip(normal, scales, strict=True))
     if not all(map(drawable, heights)):
@@ -249,10 +265,10 @@ def weight_figure(result: Result) -> Figure | None:
     what = "weight" if spreads is None else "weight × spread of the feature"
     names = data.features or tuple(map(numbered, range(len(normal))))
     order = sorted(range(len(normal)), key=lambda j: -abs(heights[j]))[:_MOST_BARS]
-    picture = SignedBars(
+    picture = Bars(
         "Weights of the classifier",
         f"{len(order)} bars, {what}; the largest in size is {number(size)}.",
-        tuple((names[j], heights[j]) for j in order),
+        tuple((names[j], f"{heights[j]:+.4g}", heights[j]) for j in order),
     )
     columns = [(*names, "offset"), tuple(map(number, (*normal, halfspace.offset)))]
     labels = ["feature", "weight"]
@@ -269,28 +285,22 @@ def weight_figure(result: Result) -> Figure | None:
     return Figure((picture,), caption, (table,))
 
 
-def feature_spreads(result: Result) -> tuple[float, ...] | None:
+def _spreads(result: Result) -> tuple[float, ...] | None:
     """Return standard deviations of the stored features, as transform or moments know them.
 
     Of the radial transform they are known up to a common factor.
     """
-    with np.errstate(all="ignore"):  # documents may hold any number
-        found = _spreads(result)
-    if found is None or not np.isfinite(found).all() or not found.any():
-        return None
-    return tuple(found.tolist())
-
-
-def _spreads(result: Result) -> NDArray[np.float64] | None:
-    if matrix := result.transform.matrix:
-        try:
-            root = np.linalg.pinv(np.array(matrix))  # root·rootᵀ is the covariance
-        except np.linalg.LinAlgError:
-            return None
-        return np.asarray(np.linalg.norm(root, axis=1))
     measured = result.measurements if isinstance(result, FitResult) else None
     moments = () if measured is None else [row[:2] for row in measured.feature_moments]
-    if len(moments) != result.data.dim or any(len(row) < 2 for row in moments):
-        return None
-    means, squares = np.array(moments).T
-    return np.asarray(np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * squares - means**2)))
+    with np.errstate(all="ignore"):  # documents may hold any number
+        if matrix := result.transform.matrix:
+            try:
+                found = np.linalg.norm(np.linalg.pinv(np.array(matrix)), axis=1)  # root·rootᵀ is the covariance
+            except np.linalg.LinAlgError:
+                return None
+        elif len(moments) == result.data.dim and all(len(row) == 2 for row in moments):
+            means, squares = np.array(moments).T
+            found = np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * squares - means**2))
+        else:
+            return None
+    return tuple(found.tolist()) if np.isfinite(found).all() and found.any() else None

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf import events
 from streamhalf.engine.live_messages import RunClosed, decode
-from streamhalf.events import SlabsMeasured
-from streamhalf.kernels.slabs import masses_about
+from streamhalf.report.figures import bound_plot, candidate_plot, slab_plot, slab_shares
 from streamhalf.report.html import macro
+from streamhalf.report.svg import Plot
 from streamhalf.report.tables import by_tester, deciding
 from streamhalf.report.watching import statement_cells
-from streamhalf.results import Notice, TestResult, Verdict, replace
+from streamhalf.report.words import count
+from streamhalf.results import TestResult, Verdict, replace
 
 _MOST_RUNS = 20
+_UNKNOWN = events.RunStarted("run", "", 0, 0)
 
 
 @dataclass(slots=True)
@@ -38,17 +40,21 @@ class PassView:
 
     @property
     def share(self) -> float:
-        """Return how much of it is done, between 0 and 1."""
         return min(1.0, self.rows_done / max(1, self.n_rows))
 
     @property
     def rows_per_second(self) -> float:
-        """Return the speed so far."""
         return self.rows_done / self.seconds if self.seconds > 0 else 0.0
 
+    @property
+    def seconds_left(self) -> float | None:
+        """What the rest takes at the speed so far; None where that is unknown, or nothing is left."""
+        if self.done or not self.rows_per_second:
+            return None
+        return (self.n_rows - self.rows_done) / self.rows_per_second
 
-@dataclass(frozen=True, slots=True)
-class TesterView:
+
+class TesterView(NamedTuple):
     """The test result of a tester that came closest to its limit, or went furthest beyond."""
 
     worst: TestResult
@@ -57,8 +63,7 @@ class TesterView:
 
 def tester_views(test_results: Iterable[TestResult]) -> dict[str, TesterView]:
     """Return the state of every tester; early warnings until a deciding test has a result."""
-    found = by_tester(test_results)
-    counted = {name: deciding(own) for name, own in found.items()}
+    counted = {name: deciding(own) for name, own in by_tester(test_results).items()}
     return {
         name: TesterView(max(own, key=lambda one: (one.has_say, one.severity)), len(own))
         for name, own in counted.items()
@@ -67,19 +72,12 @@ def tester_views(test_results: Iterable[TestResult]) -> dict[str, TesterView]:
 
 @dataclass(slots=True)
 class RunView:
-    """Everything known of one run."""
+    """Everything known of one run, that began at `started`; `at` is the time of its latest event."""
 
     run: str
     at: float
-    command: str = "run"
-    source: str = ""
-    n_rows: int = 0
-    dim: int = 0
-    notices: tuple[Notice, ...] = ()
-    seed: int | None = None
-    who: str = ""
-    rows_planned: int = 0
-    started: float = 0.0
+    begun: events.RunStarted = _UNKNOWN
+    started: float = field(init=False)
     passes: list[PassView] = field(default_factory=list)
     test_results: list[TestResult] = field(default_factory=list)
     measured: events.SlabsMeasured | None = None
@@ -87,19 +85,21 @@ class RunView:
     verdict: Verdict | None = None
     answer: events.Answered | None = None
     watched: events.Watched | None = None
-    closed: bool = False
-    error: str = ""
-    interrupted: bool = False
+    end: RunClosed | None = None
 
     def __post_init__(self) -> None:
         self.started = self.at
 
     @property
+    def closed(self) -> bool:
+        return self.verdict is not None or self.end is not None
+
+    @property
     def status(self) -> str:
-        """Return the verdict, or the state of a run without one."""
-        if self.interrupted:
+        """The verdict, or the state of a run without one."""
+        if self.end is not None and self.end.interrupted:
             return "interrupted"
-        if self.error:
+        if self.end is not None and self.end.error:
             return "failed"
         if self.verdict is not None:
             return str(self.verdict)
@@ -109,43 +109,42 @@ class RunView:
 
     @property
     def short(self) -> str:
-        """Return a short name, unique on a page."""
+        """A short name, unique on a page."""
         first, *others = self.run.removeprefix("Client-").split("-")
         return "-".join((first[:8], *others[-1:]))
 
     @property
+    def under_way(self) -> PassView | None:
+        """The pass under way."""
+        return next((one for one in reversed(self.passes) if not one.done), None)
+
+    @property
     def pass_seconds_left(self) -> float | None:
-        """Return what the pass under way will take at its own speed; None where there is none."""
-        current = next((one for one in reversed(self.passes) if not one.done), None)
-        if self.closed or current is None or not current.rows_per_second:
-            return None
-        return (current.n_rows - current.rows_done) / current.rows_per_second
+        """What the pass under way will take at its own speed; None where there is none."""
+        return None if self.closed or self.under_way is None else self.under_way.seconds_left
 
     @property
     def seconds_left(self) -> float | None:
-        """Return what all planned passes will take at the speed so far; None where unknown."""
+        """What all planned passes will take at the speed so far; None where unknown."""
         own, read = self.pass_seconds_left, sum(one.rows_done for one in self.passes)
         elapsed = sum(one.seconds for one in self.passes)
-        if own is None or not self.rows_planned or not read or elapsed <= 0:
+        if own is None or not self.begun.rows_planned or not read or elapsed <= 0:
             return None
-        return max(own, (self.rows_planned - read) * elapsed / read)
+        return max(own, (self.begun.rows_planned - read) * elapsed / read)
 
     @property
     def testers(self) -> dict[str, TesterView]:
-        """Return the testers that have results."""
         return tester_views(self.test_results)
 
     @property
     def slabs(self) -> events.SlabsMeasured | None:
-        """Return slabs along the best candidate; of the rows so far while the pass runs."""
+        """Slabs along the best candidate; of the rows so far while the pass runs."""
         if self.measured is not None or self.counted is None:
             return self.measured
-        counted = self.counted
-        return events.SlabsMeasured(counted.width, counted.counts, counted.threshold)
+        return events.SlabsMeasured(self.counted.width, self.counted.counts, self.counted.threshold)
 
     @property
     def slabs_so_far(self) -> bool:
-        """Return whether the slabs are of a pass under way."""
         return self.measured is None and self.counted is not None
 
     def take(self, at: float, event: events.Event | RunClosed) -> None:
@@ -156,10 +155,7 @@ class RunView:
         self.at = at  # that of slabs is a worker's time, which may differ from ours
         match event:
             case events.RunStarted():
-                self.command, self.source, self.notices = event.command, event.source, event.notices
-                self.n_rows, self.dim = event.n_rows, event.dim
-                self.seed, self.who = event.seed, event.who
-                self.rows_planned = event.rows_planned
+                self.begun = event
             case events.PassStarted():
                 self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
             case events.PassProgress():
@@ -168,8 +164,7 @@ class RunView:
             case events.PassEnded(record):
                 ended = self._pass(record.name, record.rows_read)
                 ended.n_rows = ended.rows_done = record.rows_read
-                ended.rows_accepted, ended.seconds = record.rows_accepted, record.seconds
-                ended.done = True
+                ended.rows_accepted, ended.seconds, ended.done = record.rows_accepted, record.seconds, True
             case events.TesterJudged(test_result):
                 self.test_results.append(test_result)
             case events.SlabsMeasured():
@@ -179,42 +174,40 @@ class RunView:
             case events.Watched():
                 self.watched = event
             case events.RunEnded(verdict):
-                self.verdict, self.closed = verdict, True
-            case RunClosed(error, interrupted):
-                self.error, self.interrupted, self.closed = error, interrupted, True
+                self.verdict = verdict
+            case RunClosed():
+                self.end = event
+
+    def is_reading(self, name: str) -> bool:
+        """Return whether a pass of this name is under way."""
+        return any(one.name == name and not one.done for one in self.passes)
 
     def _pass(self, name: str, n_rows: int) -> PassView:
         """Return the pass of this name under way; one that was not announced begins now."""
-        for known in reversed(self.passes):
-            if known.name == name and not known.done:
-                return known
-        self.passes.append(PassView(name, "", n_rows, self.at))
-        return self.passes[-1]
+        if not self.is_reading(name):
+            self.passes.append(PassView(name, "", n_rows, self.at))
+        return next(one for one in reversed(self.passes) if one.name == name and not one.done)
 
     def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
         if known or not event.counts:
             return
-        before = self.counted
-        if before is None or _layout(before) != _layout(event):
-            self.counted = event
-            return
-        pairs = zip(before.counts, event.counts, strict=True)
-        self.counted = replace(event, counts=tuple(a + b for a, b in pairs))
-
-
-def _layout(slabs: events.SlabsCounted) -> tuple[str, float, int, float]:
-    """Counts of the same layout may be added."""
-    return slabs.name, slabs.width, len(slabs.counts), slabs.threshold
+        before = self.counted.counts if self.counted else ()
+        if self.counted == replace(event, counts=before) and len(before) == len(event.counts):
+            event = replace(event, counts=tuple(a + b for a, b in zip(before, event.counts, strict=True)))
+        self.counted = event
 
 
 class Board:
-    """The latest runs of a cluster, oldest first; `version` grows with every event."""
+    """The latest runs, oldest first, and totals of all so far; `version` grows with every event."""
 
     def __init__(self) -> None:
         self.runs: dict[str, RunView] = {}
         self.version = 0
+        self.rows = self.passes = 0
+        self.ended: Counter[str] = Counter()
+        self.watched: events.Watched | None = None
 
     def take(self, message: Any) -> None:
         """Take in a message; foreign ones are ignored."""
@@ -234,7 +227,15 @@ class Board:
             if isinstance(event, events.SlabsCounted | RunClosed):  # of a run that is forgotten
                 return
             self.runs[run] = RunView(run, at)
-        self.runs[run].take(at, event)
+        view = self.runs[run]
+        if isinstance(event, events.PassEnded) and view.is_reading(event.record.name):
+            self.rows += event.record.rows_read  # not those that come from a checkpoint
+            self.passes += 1
+        view.take(at, event)
+        if isinstance(event, RunClosed):
+            self.ended[view.status] += 1
+        if isinstance(event, events.Watched):
+            self.watched = event
         while len(self.runs) > _MOST_RUNS:
             oldest = next(iter(self.runs))
             del self.runs[next((name for name, one in self.runs.items() if one.closed), oldest)]
@@ -260,23 +261,6 @@ COLOURS = {
     "not judged": "#737373",
     "running": "#1976d2",
 }
-SO_FAR = "slab mass so far"
-"""Placeholder of a tester while its pass is under way."""
-
-
-def _masses(slabs: SlabsMeasured) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Observed and Gaussian share of every slab, the tails included."""
-    observed = np.array(slabs.counts, dtype=np.float64) / max(1, sum(slabs.counts))
-    return observed, masses_about(slabs.width, len(slabs.counts) // 2 - 1, slabs.threshold)
-
-
-def slab_densities(slabs: SlabsMeasured) -> list[tuple[float, float, float, float]]:
-    """Left edge, right edge, observed and Gaussian density of every slab between the tails."""
-    half_count = len(slabs.counts) // 2 - 1
-    edges = slabs.width * np.arange(-half_count, half_count + 1)
-    densities = (mass[1:-1] / slabs.width for mass in _masses(slabs))
-    columns = (edges[:-1], edges[1:], *densities)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def mass_so_far(run: RunView) -> float | None:
@@ -287,9 +271,23 @@ def mass_so_far(run: RunView) -> float | None:
     slabs = run.slabs
     if slabs is None or not run.slabs_so_far or len(slabs.counts) < 4:
         return None
-    observed, expected = _masses(slabs)
+    observed, expected = slab_shares(slabs.counts, slabs.width, slabs.threshold)
     limit = slabs.width * math.exp(-(slabs.threshold**2) / 2)
     return float(np.abs(observed - expected).sum()) / limit
+
+
+def pictures(run: RunView) -> Iterator[tuple[str, Plot]]:
+    """Yield what there is to draw of a run, each with its title."""
+    slabs, answer = run.slabs, run.answer
+    if slabs is not None and (plot := slab_plot(slabs.counts, slabs.width, slabs.threshold)) is not None:
+        rows = f"{count(sum(slabs.counts))} rows{' so far' if run.slabs_so_far else ''}"
+        yield f"Margins of {rows} along the halfspace (line: Gaussian)", plot
+    if answer is None:
+        return
+    if (path := candidate_plot(answer.path, answer.chosen)) is not None:
+        yield "Errors of the candidates (ring: returned)", path
+    if answer.profile and answer.lower is not None:
+        yield "Lower bound by angle", bound_plot(answer.profile, answer.upper, answer.lower)
 
 
 def clock(at: float) -> str:
@@ -300,19 +298,9 @@ def clock(at: float) -> str:
 
 
 def _macro(name: str) -> Callable[..., str]:
-    functions = {
-        "mass_so_far": mass_so_far,
-        "slab_densities": slab_densities,
-        "clock": clock,
-        "statement_cells": statement_cells,
-    }
-    return macro("live.html.j2", name, COLOURS=COLOURS, SO_FAR=SO_FAR, **functions)
+    functions = (mass_so_far, pictures, clock, statement_cells)
+    return macro("live.html.j2", name, COLOURS=COLOURS, **{one.__name__: one for one in functions})
 
 
-badge = _macro("badge")
-headline = _macro("headline")
-pass_table = _macro("pass_table")
-run_table = _macro("run_table")
 run_html = _macro("run")
-slab_title = _macro("slab_title")
-slab_width = _macro("slab_width")
+run_table = _macro("run_table")

@@ -378,10 +378,11 @@ class _Text:
 
 def run_lines(run: RunView) -> list[str]:
     """Return one line for each settled fact of a run; later calls only add lines."""
-    lines = [f"{run.command} {run.source}: {plural(run.n_rows, 'row')} of {plural(run.dim, 'feature')}"]
+    begun = run.begun
+    lines = [f"{begun.command} {begun.source}: {plural(begun.n_rows, 'row')} of {plural(begun.dim, 'feature')}"]
     lines += [pass_words(one.name, one.rows_done, one.seconds) for one in run.passes if one.done]
     if run.closed:
-        lines.append(f"{run.status} {run.error}".strip())
+        lines.append(f"{run.status} {run.end.error if run.end else ''}".strip())
     return lines
 
 

@@ -1,7 +1,7 @@
 """Inline SVG: a canvas, axes, marks, and the kinds of pictures that a report has.
 
-No script and no fonts; colours come from the stylesheet by class. A picture is drawn for a width
-in CSS pixels, so letters keep their size on a phone. Values that are not finite are left out.
+No script and no fonts; colours come from svg.css by class. A picture is drawn for a width in CSS pixels, so letters
+keep their size on a phone. Values that are not finite are left out.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ def drawable(value: float) -> bool:
     return abs(value) < _LARGEST_DRAWN
 
 
+def shorten(text: str, most: int) -> str:
+    """Return a text of at most so many letters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
@@ -50,38 +55,32 @@ class Canvas:
 
     def add(self, tag: str, words: str = "", hint: str = "", **attributes: float | str) -> None:
         """Add an element; `kind` is its class, `hint` its tooltip."""
-        pairs = ((key, _short(value)) for key, value in attributes.items())
-        names = {"kind": "class"}
-        written = "".join(
-            f' {names.get(key, key.replace("_", "-"))}="{escape(value)}"' for key, value in pairs if value
+        pairs = (
+            ("class" if key == "kind" else key.replace("_", "-"), _short(value)) for key, value in attributes.items()
         )
+        written = "".join(f' {key}="{escape(value)}"' for key, value in pairs if value)
         title = f"<title>{escape(hint)}</title>" if hint else ""
         self._parts.append(f"<{tag}{written}>{title}{escape(words)}</{tag}>")
 
     def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
-        """Add words that start, end or have their middle at x."""
         self.add("text", words, x=x, y=y, text_anchor=anchor, kind=kind)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-        """Add a straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, kind=f"stroke {kind}")
 
     def rect(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """Add a rectangle by its upper left corner."""
         self.add("rect", x=x, y=y, width=max(0.0, width), height=max(0.0, height), kind=kind)
 
     def axis(self, axis: Axis, ends: tuple[float, float], base: float) -> None:
         """Add a horizontal axis, its ticks as far apart as their words need, and its label."""
         place, width = axis.along(*ends), ends[1] - ends[0]
-        shown = {value: axis.tick(value) for value in axis.ticks(max(3, int(width // 65)))}
-        for value, words in shown.items():
+        for value in axis.ticks(max(3, int(width // 65))):
             self.line(place(value), base, place(value), base + 5, "axis")
-            self.text(place(value), base + 19, words, "tick", "middle")
+            self.text(place(value), base + 19, axis.tick(value), "tick", "middle")
         self.line(ends[0], base, ends[1], base, "axis")
         self.text(sum(ends) / 2, base + 38, axis.label, "label", "middle")
 
     def finish(self, height: float, kind: str) -> Markup:
-        """Return the drawing as markup."""
         box = f'viewBox="0 0 {self.width} {_short(height)}" width="{self.width}"'
         head = f'<svg role="img" class="{kind}" {box} height="{_short(height)}">'
         return Markup(head + "".join(self._parts) + "</svg>")
@@ -115,16 +114,10 @@ class Axis:
         return (f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short) + self.unit
 
     def ticks(self, most: int) -> tuple[float, ...]:
-        """Return at most `most` round values of the range."""
+        """Return at most `most` round values of the range: powers of ten of a logarithmic one."""
         if self.log:
-            low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-            found: list[float] = []
-            for factors in ((1, 2, 5), (1, 3), (1,)):
-                found = [f * 10.0**k for k in range(low, high + 1) for f in factors]
-                found = [value for value in found if self.low <= value <= self.high]
-                if len(found) <= most:
-                    break
-            return tuple(found[:: max(1, math.ceil(len(found) / most))])
+            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
+            return tuple(10.0**k for k in powers[:: math.ceil(len(powers) / most)])
         width = self.high - self.low
         step = 10.0 ** math.floor(math.log10(width / most))
         step *= next(factor for factor in (1, 2, 5, 10, 20) if width / (step * factor) <= most)
@@ -161,19 +154,15 @@ class Picture(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark(ABC):
+class _Mark:
     """Something drawn over two axes; `role` (main, contrast, reference) is its colour."""
 
     label: str = ""
     role: str = "main"
 
-    @abstractmethod
-    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
-        """Draw with the places of both axes."""
-
 
 @dataclass(frozen=True, slots=True)
-class Steps(Mark):
+class Steps(_Mark):
     """A value on each interval between edges: an outline, or a filled histogram."""
 
     edges: tuple[float, ...] = ()
@@ -181,7 +170,6 @@ class Steps(Mark):
     filled: bool = False
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
-        """Draw one path."""
         intervals = zip(self.edges[:-1], self.edges[1:], self.heights, strict=True)
         drawn = [
             f"{_short(x(low))} {_short(y(value))}H{_short(x(high))}"
@@ -195,14 +183,13 @@ class Steps(Mark):
 
 
 @dataclass(frozen=True, slots=True)
-class Dots(Mark):
+class Dots(_Mark):
     """Values of things numbered from 0; the chosen one has a ring."""
 
     values: tuple[float, ...] = ()
     chosen: int | None = None
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
-        """Draw a dot for each."""
         for i, value in enumerate(self.values):
             if drawable(value):
                 size, ring = (7, " ring") if i == self.chosen else (4, "")
@@ -210,7 +197,7 @@ class Dots(Mark):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Mark):
+class Rule(_Mark):
     """A horizontal line at a value, named above its left or right end; or a vertical one."""
 
     at: float = 0.0
@@ -218,7 +205,6 @@ class Rule(Mark):
     vertical: bool = False
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
-        """Draw from end to end."""
         if self.vertical:
             canvas.line(x(self.at), y(-math.inf), x(self.at), y(math.inf), self.role)
         else:
@@ -243,7 +229,7 @@ class Plot(Picture):
 
     x: Axis
     y: Axis
-    marks: tuple[Mark, ...]
+    marks: tuple[Steps | Dots | Rule, ...]
 
     @property
     def key(self) -> list[tuple[str, str]]:
@@ -264,7 +250,7 @@ class Plot(Picture):
             canvas.text(left - 8, y(value) + 4, words, "tick", "end")
         canvas.axis(self.x, (left, right), bottom)
         rules = [one for one in self.marks if isinstance(one, Rule)]
-        for mark in (*(one for one in self.marks if not isinstance(one, Rule)), *rules):
+        for mark in sorted(self.marks, key=lambda one: isinstance(one, Rule)):
             mark.paint(canvas, x, y)
         level = [y(one.at) for one in rules if not one.vertical]
         for rule in rules:  # of two lines close together, both names are above the upper one
@@ -322,26 +308,57 @@ class Ladder(Picture):
 
 
 @dataclass(frozen=True, slots=True)
-class SignedBars(Picture):
-    """Values of named things as bars to the left or right of zero: (name, value)."""
+class Bars(Picture):
+    """Quantities as bars below their (name, remark, value): against a limit, or to either side of zero."""
 
-    bars: tuple[tuple[str, float], ...]
+    bars: tuple[tuple[str, str, float], ...]
+    limit: float | None = None
+    limit_words: str = ""
+
+    @property
+    def is_log(self) -> bool:
+        """Return whether the limit would vanish beside the largest bar on a linear axis."""
+        return self.limit is not None and max(self._drawn) > _VANISHES * self.limit > 0
+
+    @property
+    def _drawn(self) -> list[float]:
+        values = (*(value for _, _, value in self.bars), self.limit or 0.0)
+        return [value for value in values if drawable(value)]
+
+    @property
+    def _axis(self) -> Axis:
+        if self.limit is None:
+            size = max(map(abs, self._drawn)) or 1.0
+            return Axis("", -size, size)
+        most = max(self._drawn)
+        if not self.is_log:
+            return Axis("", 0.0, 1.12 * most)
+        least = min(value for value in self._drawn if value > 0)
+        return Axis("", least / 2, most * (most / least) ** 0.05, log=True)
 
     def paint(self, canvas: Canvas) -> float:
-        """Draw name and value above each bar."""
-        left, right, tall = 2.0, canvas.width - 2.0, 38.0
-        size = max((abs(value) for _, value in self.bars), default=0.0) or 1.0
-        at = Axis("", -size, size).along(left, right)
-        for i, (name, value) in enumerate(self.bars):
-            y = tall * i
-            remark = f"{value:+.4g}"
+        left, right, tall = 2.0, canvas.width - 2.0, 42.0
+        ends = (left + 16, right - 16) if self.is_log else (left, right)
+        at, top = self._axis.along(*ends), 0.0
+        mark = at(self.limit or 0.0)
+        if self.limit is not None:
+            canvas.text(mark, 14, self.limit_words, "tick", "start" if mark < right / 2 else "end")
+            top = 28.0
+        for i, (name, remark, value) in enumerate(self.bars):
+            y = top + tall * i
             room = max(4, int((right - left) / BOLD - len(remark) - 2))
-            canvas.text(left, y + 14, name if len(name) <= room else f"{name[: room - 1]}…", "name")
+            canvas.text(left, y + 14, shorten(name, room), "name")  # the table has it all
             canvas.text(right, y + 14, remark, "tick", "end")
-            low, high = sorted((at(0.0), at(value)))
-            canvas.rect(low, y + 20, high - low, 12, f"fill {'main' if value >= 0 else 'contrast'}")
-            canvas.line(at(0.0), y + 18, at(0.0), y + 34, "axis")
-        return tall * len(self.bars) + 4
+            if drawable(value):
+                contrast = value < 0 if self.limit is None else value > self.limit
+                low, high = sorted((mark if self.limit is None else left, at(value)))
+                canvas.rect(low, y + 20, high - low, 14, f"fill {'contrast' if contrast else 'main'}")
+            canvas.line(mark, y + 19, mark, y + 36, "axis" if self.limit is None else "end")
+        base = top + tall * len(self.bars) + 4
+        if not self.is_log:
+            return base
+        canvas.axis(self._axis, ends, base + 2)
+        return base + 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,72 +393,24 @@ class HeatMap(Picture):
             for j, value in enumerate(row):
                 if drawable(value):
                     hint = f"{self.rows[i]}, {self.columns[j]}: {value:.4g}"
-                    corner = (left + j * wide, top + i * tall)
-                    self._cell(canvas, *corner, (wide, tall), value / self.limit, hint)
+                    _cell(canvas, left + j * wide, top + i * tall, (wide, tall), value / self.limit, hint)
         canvas.rect(left, top, wide * n_columns, tall * n_rows, "frame")
-        return self._paint_scale(canvas, left, top + 4 + tall * n_rows)
-
-    @staticmethod
-    def _cell(canvas: Canvas, x: float, y: float, size: tuple[float, float], shade: float, hint: str = "") -> None:
-        opacity = f"{min(1.0, abs(shade)):.2f}"
-        place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{size[0]:.2f}"}
-        kind = "plus" if shade > 0 else "minus"
-        height = f"{size[1]:.2f}"
-        canvas.add("rect", hint=hint, **place, height=height, kind=kind, fill_opacity=opacity)
+        return self._paint_scale(canvas, left, top + 14 + tall * n_rows)
 
     def _paint_scale(self, canvas: Canvas, left: float, top: float) -> float:
         """Draw the colours from minus to plus the limit, with their values."""
-        wide = min(220.0, canvas.width - left - 30) / _SHADES
+        width = min(220.0, canvas.width - left - 30)
+        wide = width / _SHADES
         for i in range(_SHADES):
-            self._cell(canvas, left + i * wide, top + 10, (wide, 10.0), 2 * (i + 0.5) / _SHADES - 1)
-        canvas.rect(left, top + 10, wide * _SHADES, 10, "frame")
-        ends = ((0.0, f"-{self.limit:.4g} or less", "start"), (1.0, f"{self.limit:.4g} or more", "end"))
-        for place, words, anchor in ends:
-            canvas.text(left + place * wide * _SHADES, top + 34, words, "tick", anchor)
-        return top + 40
+            _cell(canvas, left + i * wide, top, (wide, 10.0), 2 * (i + 0.5) / _SHADES - 1)
+        canvas.rect(left, top, width, 10, "frame")
+        canvas.text(left, top + 24, f"-{self.limit:.4g} or less", "tick")
+        canvas.text(left + width, top + 24, f"{self.limit:.4g} or more", "tick", "end")
+        return top + 30
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Picture):
-    """Quantities as bars against one limit: (name, remark, value)."""
-
-    bars: tuple[tuple[str, str, float], ...]
-    limit: float
-    limit_words: str
-
-    @property
-    def is_log(self) -> bool:
-        """Return whether the limit would vanish beside the largest bar on a linear axis."""
-        return max(self._drawn) > _VANISHES * self.limit > 0
-
-    @property
-    def _drawn(self) -> list[float]:
-        values = (*(value for _, _, value in self.bars), self.limit)
-        return [value for value in values if drawable(value)]
-
-    def paint(self, canvas: Canvas) -> float:
-        """Draw the words above each bar, and the limit beside the bars only."""
-        left, right, tall = 2.0, canvas.width - 2.0, 46.0
-        most = max(self._drawn)
-        axis = Axis("", 0.0, 1.12 * most)
-        if self.is_log:
-            least = min(value for value in self._drawn if value > 0)
-            axis = Axis("", least / 2, most * (most / least) ** 0.05, log=True)
-        at = axis.along(*((left + 16, right - 16) if self.is_log else (left, right)))
-        limit = at(self.limit)
-        canvas.text(limit, 14, self.limit_words, "tick", "start" if limit < right / 2 else "end")
-        for i, (name, remark, value) in enumerate(self.bars):
-            y = 28 + tall * i
-            room = max(4, int((right - left) / LETTER - len(remark) - 2))
-            shown = name if len(name) <= room else f"{name[: room - 1]}…"  # the table has it all
-            canvas.text(left, y + 14, shown, "name")
-            canvas.text(right, y + 14, remark, anchor="end")
-            if drawable(value):
-                kind = "contrast" if value > self.limit else "main"
-                canvas.rect(left, y + 20, at(value) - left, 16, f"fill {kind}")
-            canvas.line(limit, y + 20, limit, y + 40, "end")
-        base = 32 + tall * len(self.bars)
-        if not self.is_log:
-            return base
-        canvas.axis(axis, (left + 16, right - 16), base + 2)
-        return base + 28
+def _cell(canvas: Canvas, x: float, y: float, size: tuple[float, float], shade: float, hint: str = "") -> None:
+    """Add a rectangle, in hundredths of a pixel: cells of one row must meet."""
+    place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{size[0]:.2f}", "height": f"{size[1]:.2f}"}
+    opacity = f"{min(1.0, abs(shade)):.2f}"
+    canvas.add("rect", hint=hint, **place, kind="plus" if shade > 0 else "minus", fill_opacity=opacity)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import msgpack
 import numpy as np
@@ -23,7 +22,8 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.report.live import Board, RunView, mass_so_far, run_html, run_table, slab_densities
+from streamhalf.report.figures import slab_shares
+from streamhalf.report.live import Board, RunView, mass_so_far, run_html, run_table
 from streamhalf.results import (
     Drift,
     DriftStatement,
@@ -95,7 +95,7 @@ def test_run_view__shows_what_a_watch_found() -> None:
 def test_run_view__says_how_long_it_will_take() -> None:
     begun = RunStarted("fit", "rows.zarr", 400, 3, seed=7, who="ann@box", rows_planned=2000)
     view = seen([begun, *STORY[1:5]])
-    assert (view.seed, view.who) == (7, "ann@box")
+    assert (view.begun.seed, view.begun.who) == (7, "ann@box")
     assert view.pass_seconds_left is None  # no pass is under way
     view = seen([begun, PassStarted("initial", 400, 4), PassProgress("initial", 100, 400)])
     assert view.pass_seconds_left == pytest.approx(3.0)  # 100 rows a second
@@ -243,40 +243,27 @@ def test_coarsen__keeps_the_rows_and_the_middle(half: int, width: float) -> None
     assert coarse.width == pytest.approx(width * round(coarse.width / width))
 
 
-def test_slab_densities__of_a_gaussian_lie_on_the_line() -> None:
-    rows = np.random.default_rng(0).standard_normal(200_000)
+@pytest.mark.parametrize("threshold", [0.0, 1.2])
+def test_slab_picture__is_about_the_threshold_and_of_a_gaussian_on_the_line(threshold: float) -> None:
+    margins = np.random.default_rng(1).standard_normal(200_000) - threshold
     edges = np.arange(-10, 11) * 0.25
-    inner, _ = np.histogram(rows, edges)
-    counts = (int((rows < edges[0]).sum()), *inner.tolist(), int((rows >= edges[-1]).sum()))
-    for left, right, observed, expected in slab_densities(SlabsMeasured(0.25, counts)):
-        assert right - left == pytest.approx(0.25)
-        assert observed == pytest.approx(expected, abs=0.02)  # 8 standard deviations at least
+    inner, _ = np.histogram(margins, edges)
+    counts = (int((margins < edges[0]).sum()), *inner.tolist(), int((margins >= edges[-1]).sum()))
+    observed, expected = slab_shares(counts, 0.25, threshold)
+    assert observed == pytest.approx(expected, abs=0.005)  # 8 standard deviations at least
+    html = run_html(seen([*STORY[:2], SlabsMeasured(0.25, counts, threshold)]))
+    assert "Margins of 200,000 rows along" in html
+    assert f"boundary, t = {threshold:g}" in html
 
 
-@pytest.mark.parametrize("n_slabs", [2, 58, 64, 72, 80])
-def test_slab_picture__bars_stand_where_the_line_does(n_slabs: int) -> None:
-    html = run_html(seen([*STORY[:2], SlabsMeasured(8 / n_slabs, (0, *range(1, n_slabs + 1), 0))]))
-    (path,) = re.findall(r'<path d="([^"]*)"', html)
-    (line,) = re.findall(r'points="([^"]*)"', html)
-    ends = [float(end) for end in re.findall(r"H([\d.]+)", path)]
-    middles = [float(point.split(",")[0]) for point in line.split()]
-    starts = [0.0, *ends[:-1]]
-    assert ends[-1] == 420
-    for start, middle, end in zip(starts, middles, ends, strict=True):
-        assert middle == pytest.approx((start + end) / 2, abs=0.11)
-
-
-def test_slab_densities__are_about_the_threshold() -> None:
-    rows = np.random.default_rng(1).standard_normal(200_000) - 1.2
-    edges = np.arange(-10, 11) * 0.25
-    inner, _ = np.histogram(rows, edges)
-    counts = (int((rows < edges[0]).sum()), *inner.tolist(), int((rows >= edges[-1]).sum()))
-    found = SlabsMeasured(0.25, counts, 1.2)
-    for _, _, observed, expected in slab_densities(found):
-        assert observed == pytest.approx(expected, abs=0.02)  # 8 standard deviations at least
-    view = seen([*STORY[:2], found])
-    assert "margins v·x - t of 200,000 rows" in run_html(view)
-    assert "t = 1.2, the boundary is in the middle" in run_html(view)
+def test_run_html__draws_the_path_and_the_bound() -> None:
+    found = events.Answered(
+        upper=0.05, lower=0.02, path=(0.2, None, 0.05), chosen=2, profile=((0.0, 90.0, 0.02), (90.0, 180.0, 0.3))
+    )
+    html = run_html(seen([*STORY[:-1], found, STORY[-1]]))
+    assert "Errors of the candidates" in html
+    assert "Lower bound by angle" in html
+    assert "this classifier 5.00%" in html
 
 
 def test_run_view__slabs_so_far_have_the_threshold_of_their_candidate() -> None:

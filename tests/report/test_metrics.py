@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from streamhalf.engine.live_messages import RunClosed, encode
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted, Watched
-from streamhalf.report.dashboard import Totals
+from streamhalf.report.dashboard import Metrics
 from streamhalf.report.live import Board
 from streamhalf.results import Drift, DriftStatement, PassRecord, Verdict
 
@@ -17,17 +17,14 @@ RECORD = PassRecord("initial", 400, 8000, 300, 2.0)
 
 def told(*runs: tuple[str, Any]) -> str:
     board = Board()
-    totals = Totals(board)
     for run, event in runs:
-        message = encode(run, [(1.0, event)])
-        board.take(message)
-        totals.take(message)
+        board.take(encode(run, [(1.0, event)]))
     registry = CollectorRegistry()
-    registry.register(totals)
+    registry.register(Metrics(board))
     return generate_latest(registry).decode()
 
 
-def test_totals__count_rows_passes_and_runs() -> None:
+def test_metrics__count_rows_passes_and_runs() -> None:
     text = told(
         ("a", RunStarted("fit", "rows.zarr", 400, 2)),
         ("b", RunStarted("fit", "rows.zarr", 400, 2)),
@@ -46,7 +43,7 @@ def test_totals__count_rows_passes_and_runs() -> None:
     assert "\nstreamhalf_runs_under_way 1.0\n" in text
 
 
-def test_totals__tell_what_the_latest_watch_found() -> None:
+def test_metrics__tell_what_the_latest_watch_found() -> None:
     drifted = DriftStatement("errors", "", Drift.DRIFTED, 0.05, 0.09, 0.04, 0.01, 0.01, 1, 1)
     steady = DriftStatement("means", "x1", Drift.STEADY, 0.0, 0.0, 0.005, 0.01, 0.025, 4)
     text = told(
@@ -62,15 +59,14 @@ def test_totals__tell_what_the_latest_watch_found() -> None:
     assert "\nstreamhalf_watch_error 0.09\n" in text
 
 
-def test_totals__of_the_latest_scheduler_in_a_process_are_asked_for() -> None:
+def test_metrics__of_the_latest_scheduler_in_a_process_are_asked_for() -> None:
     def asked() -> str:
         return generate_latest(REGISTRY).decode()
 
-    before = Totals(Board())
-    before.rows = 1
+    boards = Board(), Board()
+    boards[0].rows, boards[1].rows = 1, 2
+    before, latest = map(Metrics, boards)
     before.register()
-    latest = Totals(Board())
-    latest.rows = 2
     latest.register()
     latest.register()
     before.unregister()
@@ -79,8 +75,8 @@ def test_totals__of_the_latest_scheduler_in_a_process_are_asked_for() -> None:
     assert "streamhalf" not in asked()
 
 
-def test_totals__pass_over_what_is_none_of_ours() -> None:
-    totals = Totals(Board())
-    totals.take("nonsense")
-    totals.take(encode("forgotten", [(1.0, RunClosed())]))
-    assert (totals.rows, totals.passes, totals.runs) == (0, 0, {})
+def test_board__counts_nothing_of_a_run_that_is_forgotten() -> None:
+    board = Board()
+    board.take("nonsense")
+    board.take(encode("forgotten", [(1.0, RunClosed())]))
+    assert (board.rows, board.passes, board.ended) == (0, 0, {})
