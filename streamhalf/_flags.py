@@ -22,7 +22,7 @@ from streamhalf import report as views
 from streamhalf.config import LABEL, SETTINGS, ConfigFile, Setting, load_config, parse_whole
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
-from streamhalf.paths import refuse_clash, refuse_harm, write_text_to
+from streamhalf.paths import Address, refuse_clash, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.results.document import write_json
 
@@ -224,11 +224,10 @@ def check_writable(path: str | None, option: str, storage_options: Mapping[str, 
     """Refuse an output file that cannot be written before any work is done."""
     if path is None:
         return
-    protocol, mark, key = path.partition("://")
-    if mark:
+    if "://" in path:
         from streamhalf.data.zarr_groups import storage_problem
 
-        if problem := storage_problem(protocol, key, dict(storage_options or {})):
+        if problem := storage_problem(Address(path, storage_options)):
             raise UsageError(f"{option}: this process {problem}")
         return
     folder = os.path.dirname(os.path.abspath(path))

@@ -71,7 +71,7 @@ def storage_errors(what: str, address: Address | None = None) -> Iterator[None]:
     except StreamhalfError:
         raise
     except Exception as error:
-        denied = address and denial(error, address.url, address.storage_options)
+        denied = address and address.denial(error)
         raise StreamhalfError(f"{what}: {denied or one_line(error)}") from error
 
 
@@ -90,8 +90,21 @@ class Address:
 
     @property
     def is_remote(self) -> bool:
-        """True for a URL."""
         return "://" in self.url
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of a URL: s3, gs, https, ..."""
+        return self.url.partition("://")[0].lower()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Storage options; none for a path."""
+        return dict(self.storage_options or {}) if self.is_remote else {}
+
+    def denial(self, error: BaseException) -> str | None:
+        """Return that storage denies access, and with which credentials; None for other errors."""
+        return denial(error, self.url, self.options)
 
 
 class Folder(Address):
@@ -138,7 +151,7 @@ class Folder(Address):
         import fsspec
 
         try:
-            filesystem, _ = fsspec.url_to_fs(self.url, **dict(self.storage_options or {}))
+            filesystem, _ = fsspec.url_to_fs(self.url, **self.options)
         except ImportError as error:
             raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
         return filesystem

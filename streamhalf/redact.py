@@ -38,7 +38,7 @@ def denial(error: BaseException, url: str, options: Mapping[str, Any] | None) ->
     if not denied or "://" not in url:
         return None
     given = dict(options or {})
-    endpoint = given.get("endpoint_url") or (given.get("client_kwargs") or {}).get("endpoint_url")
+    endpoint = endpoint_in(given)
     server = f" by {public_name(str(endpoint))}" if endpoint else ""
     if given.get("anon"):
         return f"access is denied{server} without credentials (anon); give some, or check the path"
@@ -46,6 +46,11 @@ def denial(error: BaseException, url: str, options: Mapping[str, Any] | None) ->
         f"access is denied{server} with {_credentials(url, given)}; check them and the path, and "
         "what they may do in this bucket"
     )
+
+
+def endpoint_in(options: Mapping[str, Any]) -> Any:
+    """Return the endpoint that storage options name, if any."""
+    return options.get("endpoint_url") or (options.get("client_kwargs") or {}).get("endpoint_url")
 
 
 def _credentials(url: str, given: dict[str, Any]) -> str:

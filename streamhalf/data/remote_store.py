@@ -7,8 +7,8 @@ import importlib.util
 import os
 import uuid
 import weakref
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
@@ -21,7 +21,7 @@ from zarr.storage import FsspecStore, ObjectStore, WrapperStore
 from streamhalf.data.chunk_cache import ChunkCache, Content, Key, cache_of, release
 from streamhalf.data.zarr_private import N, get_now
 from streamhalf.errors import UsageError
-from streamhalf.redact import public_name
+from streamhalf.paths import Address
 
 _CLIENT: Any = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "3600s"}
 """A line that is silent for half a minute is dead; how long an answer takes depends on its size."""
@@ -37,7 +37,14 @@ _RENAMED = {
 
 _ALIASES = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
-_CREDENTIAL_SECONDS = 600
+_CREDENTIALS_LAST = timedelta(minutes=10)
+
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
+
+_AWS_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
+"""Variables that name botocore's files, and the files without them."""
+
+_LOCAL = ("file", "local", "memory")
 
 
 class _NotForObstoreError(Exception):
@@ -45,18 +52,10 @@ class _NotForObstoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreURL:
-    """The URL of a store with fsspec's options; opened in every process anew."""
+class StoreURL(Address):
+    """The URL of a store; opened in every process anew."""
 
-    url: str
-    # a cluster's logs show the arguments of tasks; secrets must not be among them
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     use_obstore: bool = True
-
-    @property
-    def protocol(self) -> str:
-        """The scheme of the URL."""
-        return self.url.partition("://")[0].lower()
 
     def open(self) -> Store:
         """Open the store for reading in this process."""
@@ -65,8 +64,8 @@ class StoreURL:
                 return ObjectStore(_open_obstore(self), read_only=True)
             except _NotForObstoreError:
                 pass
-        options = dict(self.options)
-        if self.protocol in ("s3", "s3a"):
+        options = self.options
+        if self.scheme in ("s3", "s3a"):
             options.setdefault("max_concurrency", 1)  # else each object's size is asked for first
         return FsspecStore.from_url(self.url, storage_options=options, read_only=True)
 
@@ -80,22 +79,21 @@ class StoreURL:
 
 
 def _open_obstore(where: StoreURL) -> Any:
-    protocol, url = _ALIASES.get(where.protocol, where.protocol), where.url
-    if protocol not in _RENAMED or "::" in url or "?" in url or "@" in url:
+    protocol, given = _ALIASES.get(where.scheme, where.scheme), where.options
+    if protocol not in _RENAMED or any(mark in where.url for mark in ("::", "?", "@")):
         raise _NotForObstoreError(f"{protocol} is left to fsspec")
     if importlib.util.find_spec("obstore") is None:
         raise _NotForObstoreError("obstore is not installed")
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
-    given = {name: value for name, value in where.options.items() if value not in (None, {}, "")}
-    path = url.partition("://")[2].rstrip("/")
-    client, arguments = dict(_CLIENT), dict[str, Any]()
+    given = {name: value for name, value in given.items() if value not in (None, {}, "")}
+    url = f"{protocol}://{where.url.partition('://')[2].rstrip('/')}"
+    client, provider = dict(_CLIENT), None
     try:
         config = {known: given.pop(name) for name, known in _RENAMED[protocol].items() if name in given}
         if protocol == "s3":
             provider = _configure_s3(given, config)
-            arguments = {} if provider is None else {"credential_provider": provider}
             client["allow_http"] = str(config.get("endpoint_url")).startswith("http:")
         elif protocol == "gs":
             _configure_gs(given, config)
@@ -103,8 +101,9 @@ def _open_obstore(where: StoreURL) -> Any:
             config["skip_signature"] = True
         if given:
             raise _NotForObstoreError(f"options {', '.join(sorted(given))}")
+        found: dict[str, Any] = {} if provider is None else {"credential_provider": provider}
         open_url: Any = from_url  # an overload for each kind of store
-        return open_url(f"{protocol}://{path}", config=config, client_options=client, retry_config=_RETRY, **arguments)
+        return open_url(url, config=config, client_options=client, retry_config=_RETRY, **found)
     except (BaseError, ValueError, TypeError) as error:
         raise _NotForObstoreError(str(error)) from error
 
@@ -120,7 +119,7 @@ def _configure_gs(given: dict[str, Any], config: dict[str, Any]) -> None:
         raise _NotForObstoreError("a token of this kind")
 
 
-def _configure_s3(given: dict[str, Any], config: dict[str, Any]) -> AwsCredentials | None:
+def _configure_s3(given: dict[str, Any], config: dict[str, Any]) -> Callable[[], Any] | None:
     """Move fsspec's options into the configuration; return a provider of credentials, if any."""
     nested, profile = dict(given.pop("client_kwargs", {})), given.pop("profile", None)
     endpoint = given.pop("endpoint_url", None) or nested.pop("endpoint_url", None)
@@ -132,7 +131,7 @@ def _configure_s3(given: dict[str, Any], config: dict[str, Any]) -> AwsCredentia
     region, provider = nested.pop("region_name", None), None
     given |= nested
     if not {"access_key_id", "skip_signature"} & config.keys():
-        provider, own_region = _aws_files(profile)
+        provider, own_region = _aws_credentials(profile)
         region = region or own_region
     if region is not None:
         config["region"] = region
@@ -146,23 +145,15 @@ def configured_endpoint(profile: str | None) -> str | None:
     """
     if named := next(filter(None, map(os.environ.get, _ENDPOINT_VARIABLES)), None):
         return named
-    if not any(map(_names_endpoint, _AWS_FILES.items())):
+    if not any(map(_names_endpoint, _AWS_FILES.items())) or importlib.util.find_spec("botocore") is None:
         return None
-    if importlib.util.find_spec("botocore") is None:
-        return None
+    from botocore.configprovider import ConfiguredEndpointProvider
+
     session = _aws_session(profile)
-    own = session.get_scoped_config()
-    services = session.full_config.get("services", {}).get(own.get("services"), {})
-    of_s3 = services.get("s3", {}) if isinstance(services, dict) else {}
-    found = (of_s3 if isinstance(of_s3, dict) else {}).get("endpoint_url")
-    ignored = session.get_config_variable("ignore_configured_endpoint_urls")
-    return None if ignored else found or own.get("endpoint_url")
-
-
-_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
-
-_AWS_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
-"""Variables that name botocore's files, and the files without them."""
+    if session.get_config_variable("ignore_configured_endpoint_urls"):
+        return None
+    found: str | None = ConfiguredEndpointProvider(session.full_config, session.get_scoped_config(), "s3").provide()
+    return found
 
 
 def _names_endpoint(file: tuple[str, str]) -> bool:
@@ -192,40 +183,30 @@ def _aws_session(profile: str | None) -> Any:
     return session
 
 
-class AwsCredentials:
-    """Credentials as botocore finds them: variables, files, profiles, the machine's role."""
+def _aws_credentials(profile: str | None) -> tuple[Callable[[], Any] | None, str | None]:
+    """Return credentials (files, profiles, the machine's role) and region; None where obstore finds its own."""
+    if profile is None:
+        if os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"):
+            return None, None
+        if importlib.util.find_spec("botocore") is None:
+            return None, None
+    elif importlib.util.find_spec("botocore") is None:
+        raise _NotForObstoreError("a profile takes botocore")
+    session = _aws_session(profile)
+    if (credentials := session.get_credentials()) is None:
+        raise _NotForObstoreError("no credentials")
 
-    def __init__(self, credentials: Any) -> None:
-        self._credentials = credentials
-
-    def __call__(self) -> dict[str, Any]:
+    def current() -> dict[str, Any]:
         """Return current credentials; obstore asks again when these expire."""
-        found = self._credentials.get_frozen_credentials()
+        found = credentials.get_frozen_credentials()
         return {
             "access_key_id": found.access_key,
             "secret_access_key": found.secret_key,
             "token": found.token,
-            "expires_at": datetime.now(UTC) + timedelta(seconds=_CREDENTIAL_SECONDS),
+            "expires_at": datetime.now(UTC) + _CREDENTIALS_LAST,
         }
 
-
-def _aws_files(profile: str | None) -> tuple[AwsCredentials | None, str | None]:
-    """Return credentials and region of botocore; None where obstore's own search will do."""
-    variables = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-    if profile is None and all(map(os.environ.get, variables)):
-        return None, None
-    if importlib.util.find_spec("botocore") is None:
-        if profile is not None:
-            raise _NotForObstoreError("a profile takes botocore")
-        return None, None
-    session = _aws_session(profile)
-    credentials = session.get_credentials()
-    if credentials is None:
-        raise _NotForObstoreError("no credentials")
-    return AwsCredentials(credentials), session.get_config_variable("region")
-
-
-_LOCAL = ("file", "local", "memory")
+    return current, session.get_config_variable("region")
 
 
 class RemoteStore(WrapperStore[Store]):
@@ -258,12 +239,10 @@ class RemoteStore(WrapperStore[Store]):
         return str(self._store)
 
     def __repr__(self) -> str:
-        url = self.origin.url if isinstance(self.origin, StoreURL) else ""
-        return f"RemoteStore({public_name(url)!r})"
+        return f"RemoteStore({self.origin.name if isinstance(self.origin, StoreURL) else ''!r})"
 
     @property
     def read_only(self) -> bool:
-        """True: nothing is written through a cache."""
         return True
 
     @property
@@ -281,28 +260,22 @@ class RemoteStore(WrapperStore[Store]):
 
         Only obstore tells the size of an object with a range of it.
         """
-        whole_or_range = byte_range is None or isinstance(byte_range, RangeByteRequest)
-        if not isinstance(self._store, ObjectStore) or not whole_or_range:
-            return self._fetch_by_zarr(key, byte_range)
-        import obstore
+        if isinstance(self._store, ObjectStore) and not isinstance(byte_range, OffsetByteRequest | SuffixByteRequest):
+            import obstore
 
-        options: Any = {}
-        if isinstance(byte_range, RangeByteRequest):
-            options["range"] = (byte_range.start, byte_range.end)
-        try:
-            found = obstore.get(self._store.store, key, options=options)
-        except FileNotFoundError:
-            return None
-        return found.bytes() if size is None or found.meta["size"] == size else None
-
-    def _fetch_by_zarr(self, key: str, byte_range: ByteRequest | None) -> Content:
+            options: Any = {} if byte_range is None else {"range": (byte_range.start, byte_range.end)}
+            try:
+                found = obstore.get(self._store.store, key, options=options)
+            except FileNotFoundError:
+                return None
+            return found.bytes() if size is None or found.meta["size"] == size else None
         content = get_now(self._store, key, byte_range)
-        if content is None or not isinstance(byte_range, RangeByteRequest):
-            return content
-        if len(content) <= byte_range.end - byte_range.start:
-            return content
-        self.cache.has_ranges = False  # a web server that sends all of an object
-        return content[byte_range.start : byte_range.end]
+        if content is not None and isinstance(byte_range, RangeByteRequest):
+            nbytes = byte_range.end - byte_range.start
+            if len(content) > nbytes:  # a web server that sends all of an object
+                self.cache.has_ranges = False
+                return content[byte_range.start : byte_range.end]
+        return content
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Return an object or a range of it, from the cache if it is there."""
@@ -319,12 +292,6 @@ class RemoteStore(WrapperStore[Store]):
         window = slice(None) if part is not None else _slice(byte_range, len(content))
         return prototype.buffer.from_bytes(memoryview(content)[window])
 
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        """Return several objects or ranges."""
-        return [*await asyncio.gather(*(self.get(key, prototype, one) for key, one in key_ranges))]
-
 
 def open_remote(origin: StoreURL) -> zarr.Group:
     """Open the group at a URL with as few requests as possible."""
@@ -338,13 +305,13 @@ def open_remote(origin: StoreURL) -> zarr.Group:
 def through_cache(node: N) -> N:
     """Return the same group or array, read through a cache if it is remote."""
     store = node.store
-    if not isinstance(store, FsspecStore | ObjectStore) or _protocol(store) in _LOCAL:
+    if not isinstance(store, FsspecStore | ObjectStore) or protocol_of(store) in _LOCAL:
         return node
     form = node.metadata.zarr_format
     return cast(N, zarr.open(RemoteStore(store), path=node.path, mode="r", zarr_format=form))
 
 
-def _protocol(store: FsspecStore | ObjectStore[Any]) -> str:
+def protocol_of(store: FsspecStore | ObjectStore[Any]) -> str:
     if isinstance(store, ObjectStore):
         kind = type(store.store).__name__
         return {"LocalStore": "file", "MemoryStore": "memory"}.get(kind, kind)

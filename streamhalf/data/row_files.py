@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zarr
 from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
@@ -287,5 +286,4 @@ def finish_converted(target: Target, source: Source) -> None:
     marks = {"encoding": to_json(source.encoding), "classes": list(source.schema.label_values), "source": source.name}
     target.finish(("X", "y"), marks)
     with storage_errors(f"{target.name}: cannot name the features", target):
-        group = zarr.open_group(target.url, mode="r+", storage_options=target.options)
-        group.attrs[ATTRIBUTE] = list(source.feature_names)
+        target.group().attrs[ATTRIBUTE] = list(source.feature_names)

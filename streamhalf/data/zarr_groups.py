@@ -25,12 +25,12 @@ from zarr.storage import FsspecStore, LocalStore, ZipStore
 
 from streamhalf.data.block import Reader
 from streamhalf.data.kinds import TABLE_SUFFIXES, is_data_array
-from streamhalf.data.remote_store import RemoteStore, StoreURL, configured_endpoint, open_remote
+from streamhalf.data.remote_store import RemoteStore, StoreURL, configured_endpoint, open_remote, protocol_of
 from streamhalf.data.source import nearest_names
 from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.errors import DataError, UsageError
-from streamhalf.paths import retrying
-from streamhalf.redact import denial, one_line, printable, public_name, without_secrets
+from streamhalf.paths import Address, retrying
+from streamhalf.redact import endpoint_in, one_line, printable, without_secrets
 
 _CONNECT_PAUSES = (0.0, 0.5, 1.0)  # before attempts: a server that is just starting is met
 _ANSWER_SECONDS = 5.0
@@ -41,70 +41,64 @@ _START = 4096
 
 def open_group(url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> zarr.Group:
     """Open a Zarr group for reading, or say in one line why it cannot be."""
-    text = os.fspath(url)
-    name = public_name(text)
-    if "://" not in text and not os.path.exists(text):
-        raise DataError(f"{name}: no such store; check the path")
-    if "://" not in text and zipfile.is_zipfile(text):
-        return _opened(name, text, lambda: zarr.open_group(ZipStore(os.path.abspath(text)), mode="r"))
-    if "://" not in text and os.path.isfile(text):
-        raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
-    if "://" not in text:
-        text = os.path.abspath(text)  # it travels to workers, which live in other folders
-        return _opened(name, text, lambda: zarr.open_group(text, mode="r"))
-    return _open_url(name, StoreURL(text, dict(storage_options or {})))
+    address = StoreURL(os.fspath(url), storage_options)
+    if address.is_remote:
+        return _open_url(address)
+    path = os.path.abspath(address.url)  # it travels to workers, which live in other folders
+    if not os.path.exists(path):
+        raise DataError(f"{address.name}: no such store; check the path")
+    is_zip = zipfile.is_zipfile(path)
+    if os.path.isfile(path) and not is_zip:
+        raise DataError(f"{address.name}: {_kind_of_file(path)}; a Zarr store is a folder")
+    return _opened(address, lambda: zarr.open_group(ZipStore(path) if is_zip else path, mode="r"))
 
 
-def _open_url(name: str, origin: StoreURL) -> zarr.Group:
-    """A group far away; who cannot say why it is not there asks fsspec, which tells more."""
-    _refuse(origin, endpoint_problem)
+def _open_url(address: StoreURL) -> zarr.Group:
+    """Open a group far away; where it cannot be said why it is not there, fsspec is asked, which tells more."""
+    _refuse(address, endpoint_problem)
     failed: Exception | None = None
-    if origin.is_for_obstore():
+    if address.is_for_obstore():
         try:
-            return retrying(lambda: open_remote(origin))
+            return retrying(lambda: open_remote(address))
         except Exception as error:
             failed = error
-    _refuse(origin, storage_problem)
+    _refuse(address, storage_problem)
 
     def open_by_fsspec() -> zarr.Group:
         try:
-            return open_remote(replace(origin, use_obstore=False))
+            return open_remote(replace(address, use_obstore=False))
         except ImportError:
             if failed is not None:
                 raise failed from None
             raise
 
-    return _opened(name, origin.url, open_by_fsspec, origin.options)
+    return _opened(address, open_by_fsspec)
 
 
 def open_store(store: Store) -> zarr.Group:
     """Open the root group of a Zarr store."""
-    return _opened(str(store), "://", lambda: zarr.open_group(store, mode="r"))
+    return _opened(Address(str(store)), lambda: zarr.open_group(store, mode="r"))
 
 
-def _opened(
-    name: str, text: str, open_it: Callable[[], zarr.Group], options: Mapping[str, Any] | None = None
-) -> zarr.Group:
-    """A group, or in one line why it cannot be read."""
+def _opened(address: Address, open_it: Callable[[], zarr.Group]) -> zarr.Group:
+    """Open a group, or say in one line why it cannot be read."""
+    name = address.name
     try:
         return retrying(open_it)
-    except (zarr.errors.GroupNotFoundError, FileNotFoundError) as error:
-        if "://" not in text:
+    except ImportError as error:
+        told = without_secrets(one_line(error), address.url)
+        raise UsageError(f"{name}: {told}; install streamhalf[object-storage]") from error
+    except Exception as error:
+        absent = isinstance(error, zarr.errors.GroupNotFoundError | FileNotFoundError)
+        if absent and address.scheme.startswith("s3"):
+            raise DataError(f"{name}: no Zarr store of this name is in the bucket; check the path") from error
+        if absent and os.path.isdir(address.url):
             raise DataError(
                 f"{name}: not a readable Zarr group: no zarr.json or .zgroup is in this folder; "
                 "give a Zarr store, a .csv or a .parquet file"
             ) from error
-        if not text.startswith("s3"):
-            raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
-        raise DataError(f"{name}: no Zarr store of this name is in the bucket; check the path") from error
-    except ImportError as error:
-        raise UsageError(
-            f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
-        ) from error
-    except Exception as error:
-        if denied := denial(error, text, options):
-            raise DataError(f"{name}: {denied}") from error
-        raise DataError(f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}") from error
+        told = without_secrets(one_line(error), address.url)
+        raise DataError(f"{name}: {address.denial(error) or f'not a readable Zarr group: {told}'}") from error
 
 
 def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
@@ -126,11 +120,10 @@ def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
     )
 
 
-def _refuse(origin: StoreURL, problem: Callable[[str, str, dict[str, Any]], str | None]) -> None:
+def _refuse(address: Address, problem: Callable[[Address], str | None]) -> None:
     """Say at once, and in its own words, that storage cannot be used."""
-    protocol, _, path = origin.url.partition("://")
     try:
-        found = None if "::" in origin.url else problem(protocol, path, dict(origin.options))
+        found = None if "::" in address.url else problem(address)
     except ImportError:
         return  # opening it tells
     if found is not None:
@@ -223,20 +216,17 @@ class AccessCheck:
         """The path or URL, without secrets."""
         if isinstance(self.store, LocalStore):
             return os.fspath(self.store.root)
-        place = self._place()
-        return public_name(str(self.store) if place is None else "://".join(place[:2]))
+        return (self._address() or Address(str(self.store))).name
 
-    def _place(self) -> tuple[str, str, dict[str, Any]] | None:
-        """Return protocol, path and options, where a URL or fsspec is behind the store."""
+    def _address(self) -> Address | None:
+        """Return the URL and its options, where these or fsspec are behind the store."""
         store = self.store.origin if isinstance(self.store, RemoteStore) else self.store
-        if isinstance(store, StoreURL):
-            protocol, _, path = store.url.partition("://")
-            return protocol, path, dict(store.options)
+        if isinstance(store, Address):
+            return store
         if not isinstance(store, FsspecStore):
             return None
-        named = store.fs.protocol
-        protocol = named if isinstance(named, str) else str(named[0])
-        return protocol, store.path, {**store.fs.storage_options, "asynchronous": False}
+        url = store.path if "://" in store.path else f"{protocol_of(store)}://{store.path}"
+        return Address(url, {**store.fs.storage_options, "asynchronous": False})
 
     def problem(self) -> str | None:
         """Return why it cannot be read, to follow a worker's name; None if it can.
@@ -246,20 +236,20 @@ class AccessCheck:
         if isinstance(self.store, LocalStore):
             seen = os.path.isdir(self.store.root)
             return None if seen else f"does not see {self.name}; use a shared file system or a URL"
-        place = self._place()
-        if place is not None and (unreached := endpoint_problem(*place)):
+        address = self._address()
+        if address is not None and (unreached := endpoint_problem(address)):
             return unreached
         try:
             _read_metadata(self.store, self.path)
         except Exception as error:
             # asked only now: a process that can read needs no further request
-            if place is not None and (found := storage_problem(*place)):
+            if address is not None and (found := storage_problem(address)):
                 return found
             if isinstance(error, NodeNotFoundError | FileNotFoundError):
                 return f"finds no Zarr store at {self.name}; check the path and the endpoint"
             if isinstance(error, TimeoutError):
                 return f"gets no answer about {self.name} in {_ANSWER_SECONDS:g} s"
-            denied = place and denial(error, f"{place[0]}://", place[2])
+            denied = address and address.denial(error)
             return f"cannot read {self.name}: {denied or one_line(error)}"
         return None
 
@@ -279,34 +269,25 @@ def _read_metadata(store: Any, path: str) -> None:
         pool.shutdown(wait=False)
 
 
-def endpoint_problem(protocol: str, path: str, options: dict[str, Any]) -> str | None:
-    """Return that the server of "bucket/key" cannot be reached; one connection, no request."""
-    if (endpoint := _endpoint(protocol, path, options)) is None or _connects(endpoint):
+def endpoint_problem(address: Address) -> str | None:
+    """Return that the server cannot be reached; one connection, no request."""
+    if (endpoint := _endpoint(address)) is None or _connects(endpoint):
         return None
-    url = _url(protocol, path)
-    return f"cannot reach {endpoint}, the endpoint of {url}; check endpoint_url and the network"
+    return f"cannot reach {endpoint}, the endpoint of {address.name}; check endpoint_url and the network"
 
 
-def storage_problem(protocol: str, path: str, options: dict[str, Any]) -> str | None:
+def storage_problem(address: Address) -> str | None:
     """Return what is wrong with the server, the bucket or the credentials, if that is known."""
-    if found := endpoint_problem(protocol, path, options):
-        return found
-    return _bucket_problem(_url(protocol, path), options) if protocol in ("s3", "s3a") else None
+    found = endpoint_problem(address)
+    return _bucket_problem(address) if found is None and address.scheme in ("s3", "s3a") else found
 
 
-def _url(protocol: str, path: str) -> str:
-    return public_name(f"{protocol}://{path.removeprefix(f'{protocol}://')}")
-
-
-def _endpoint(protocol: str, path: str, options: dict[str, Any]) -> str | None:
+def _endpoint(address: Address) -> str | None:
     """Return the URL of the server, where it is known and no proxy stands between."""
-    if protocol in ("http", "https"):
-        found: Any = path if "://" in path else f"{protocol}://{path}"
-    else:
-        nested = options.get("client_kwargs") or {}
-        found = options.get("endpoint_url") or nested.get("endpoint_url")
-        if not found and protocol in ("s3", "s3a"):
-            found = configured_endpoint(options.get("profile"))
+    options = address.options
+    found: Any = address.url if address.scheme in ("http", "https") else endpoint_in(options)
+    if not found and address.scheme in ("s3", "s3a"):
+        found = configured_endpoint(options.get("profile"))
     parts = urlsplit(found) if isinstance(found, str) else None
     if parts is None or not parts.hostname:
         return None
@@ -327,13 +308,14 @@ def _connects(endpoint: str) -> bool:
     return False
 
 
-def _bucket_problem(url: str, options: dict[str, Any]) -> str | None:
+def _bucket_problem(address: Address) -> str | None:
     """Return that the bucket is absent or we have no credentials; denied requests say nothing."""
     import fsspec
 
+    url = address.name
     bucket = url.partition("://")[2].partition("/")[0]
     try:
-        filesystem = fsspec.filesystem("s3", **options)
+        filesystem = fsspec.filesystem("s3", **address.options)
         filesystem.call_s3("head_bucket", Bucket=bucket, timeout=_ANSWER_SECONDS)
     except FileNotFoundError:
         return f"finds no bucket {bucket!r}, which {url} is in; check its name and the endpoint"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import zarr
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.zarr_groups import AccessCheck
 from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import Address, retrying, storage_errors
-from streamhalf.redact import denial, one_line
+from streamhalf.redact import one_line
 
 MARKS = "streamhalf"
 """Group attribute with what the store is, and if it is complete."""
@@ -63,7 +63,7 @@ class Target(Address):
                 zarr_format=3,
                 overwrite=replaces,
                 attributes={MARKS: {"complete": False, **marks}},
-                storage_options=self.options,
+                storage_options=self.options or None,
             )
             for column in columns:
                 group.create_array(
@@ -76,15 +76,21 @@ class Target(Address):
                     dimension_names=column.dimensions,
                 )
 
+    def group(self, mode: Literal["r", "r+"] = "r+") -> zarr.Group:
+        """Open the store that was made here."""
+        return zarr.open_group(self.url, mode=mode, storage_options=self.options or None)
+
     def access_check(self) -> AccessCheck:
         """Return the check that workers can reach it."""
-        group = zarr.open_group(self.url, mode="r", storage_options=self.options)
+        group = self.group("r")
         return AccessCheck(group.store, group.path)
 
     def array(self, name: str) -> zarr.Array[Any]:
         """Open one of its arrays for writing."""
         with storage_errors(f"{self.name}: cannot open its array {name}", self):
-            return retrying(lambda: zarr.open_array(self.url, path=name, mode="r+", storage_options=self.options))
+            return retrying(
+                lambda: zarr.open_array(self.url, path=name, mode="r+", storage_options=self.options or None)
+            )
 
     def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
         """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
@@ -108,13 +114,7 @@ class Target(Address):
 
     def mark(self, marks: Mapping[str, Any]) -> None:
         """Record what the store is."""
-        group = zarr.open_group(self.url, mode="r+", storage_options=self.options)
-        group.attrs[MARKS] = dict(marks)
-
-    @property
-    def options(self) -> dict[str, Any] | None:
-        """Storage options of a URL; Zarr takes none for a path."""
-        return dict(self.storage_options) if self.storage_options and self.is_remote else None
+        self.group().attrs[MARKS] = dict(marks)
 
     def replaces(self, overwrite: bool) -> bool:
         """Return True if a store is here and may be replaced; refuse what may not.
@@ -122,7 +122,7 @@ class Target(Address):
         Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
         """
         try:
-            found = zarr.open(self.url, mode="r", storage_options=self.options)
+            found = zarr.open(self.url, mode="r", storage_options=self.options or None)
         except (NodeNotFoundError, FileNotFoundError) as error:
             if os.path.isfile(self.url) or (os.path.isdir(self.url) and os.listdir(self.url)):
                 raise UsageError(
@@ -133,7 +133,7 @@ class Target(Address):
         except ImportError as error:
             raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
         except Exception as error:
-            if denied := denial(error, self.url, self.storage_options):
+            if denied := self.denial(error):
                 raise UsageError(f"{self.name}: {denied}") from error
             raise UsageError(
                 f"{self.name}: cannot tell what is here ({one_line(error)}); choose another path"
