@@ -72,22 +72,10 @@ def make_encoding(
     named: Container[str],
     faults: list[str],
 ) -> EncodingRecord | None:
-    """Decide what becomes of every column; what is wrong goes to `faults`.
+    """Decide what becomes of every one of the columns; what is wrong goes to `faults`, a sentence for each.
 
-    Parameters
-    ----------
-    table, found
-        The table and its survey.
-    columns
-        The columns that features are made of.
-    automatic
-        False to take numbers alone, as they are.
-    fill
-        Fill gaps, instead of leaving rows with gaps out or refusing them.
-    named
-        Columns that were asked for: numbers among them are no identifiers.
-    faults
-        One sentence for each column that cannot be used is added.
+    Without `automatic`, numbers alone are taken, as they are. `fill` fills gaps, instead of leaving rows with gaps out
+    or refusing them. Columns in `named` were asked for: numbers among them are no identifiers.
     """
     records: list[ColumnRecord] = []
     before = len(faults)
@@ -404,18 +392,12 @@ _UNITS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 def _numbers_of(column: Any) -> NDArray[Any]:
     """Return numbers as an array; NaN where one is missing."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    elif pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    elif pa.types.is_duration(column.type) or pa.types.is_time(column.type):
+    if pa.types.is_duration(column.type) or pa.types.is_time(column.type):
         width = pa.int32() if column.type.bit_width == 32 else pa.int64()
         column = pc.divide(column.cast(width).cast(pa.float64(), safe=False), _UNITS[column.type.unit])
-    if column.null_count and not pa.types.is_floating(column.type):
+    elif not pa.types.is_floating(column.type) and (column.null_count or not pa.types.is_integer(column.type)):
         column = column.cast(pa.float64(), safe=False)  # what would be rounded was refused
-    if isinstance(column, pa.ChunkedArray):
-        return np.asarray(column.to_numpy())
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.asarray(column)
 
 
 def _numbers_in(text: Any, form: str) -> Any:

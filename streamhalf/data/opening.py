@@ -33,6 +33,7 @@ from streamhalf.data.remote_store import RemoteStore, through_cache
 from streamhalf.data.schema import array_of
 from streamhalf.data.source import (
     BLOCK_NBYTES,
+    OwnColumns,
     Source,
     align_blocks,
     build_source,
@@ -107,23 +108,14 @@ def open_source(
     request = Request(
         features=features, labels=labels, labelled=labelled, table=table, storage_options=storage_options, probe=probe
     )
-    for reader in READERS:
-        if reader.matches(data, request):
-            return reader.open(data, request)
+    for matches, open_data in READERS:
+        if matches(data, request):
+            return open_data(data, request)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
         "Parquet or CSV table, a Zarr group, an xarray Dataset, a data frame with a column of "
         "labels, or a pair (features, labels) of NumPy or Dask arrays"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FormatReader:
-    """One kind of data: how it is recognised, and how it is opened."""
-
-    name: str
-    matches: Callable[[Any, Request], bool]
-    open: Callable[[Any, Request], Source]
 
 
 def _open_table_path(data: Any, request: Request) -> Source:
@@ -208,7 +200,7 @@ def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ArrayColumns:
+class ArrayColumns(OwnColumns):
     """Arrays with one value a row: those of a Zarr group, or variables of a Dataset."""
 
     home: Any
@@ -229,9 +221,6 @@ class ArrayColumns:
             values = np.asarray(array.oindex[rows] if isinstance(array, zarr.Array) else array[rows])
             found[name] = pa.array(values.tolist() if values.dtype.kind in "TO" else values)
         return found
-
-    def __reduce__(self) -> Any:
-        return type(None), ()
 
 
 def _snapshot(store: Any) -> str:
@@ -386,17 +375,17 @@ def _features_of_table(features: str) -> str:
     )
 
 
-READERS: tuple[FormatReader, ...] = (
-    FormatReader("table files", lambda d, r: is_table_path(d), _open_table_path),
-    FormatReader("path", lambda d, r: isinstance(d, str | os.PathLike), _open_path),
-    FormatReader("Zarr group", lambda d, r: isinstance(d, zarr.Group), _open_zarr_group),
-    FormatReader("Zarr store", _is_zarr_store, _open_zarr_store),
-    FormatReader("Dataset", lambda d, r: is_dataset(d) or is_data_tree(d), _open_dataset),
-    FormatReader("frame", lambda d, r: is_frame(d), _open_frame),
-    FormatReader("pair of arrays", _is_pair, _open_pair),
-    FormatReader("array", _is_array, _open_array),
+READERS: tuple[tuple[Callable[[Any, Request], bool], Callable[[Any, Request], Source]], ...] = (
+    (lambda data, _: is_table_path(data), _open_table_path),
+    (lambda data, _: isinstance(data, str | os.PathLike), _open_path),
+    (lambda data, _: isinstance(data, zarr.Group), _open_zarr_group),
+    (_is_zarr_store, _open_zarr_store),
+    (lambda data, _: is_dataset(data) or is_data_tree(data), _open_dataset),
+    (lambda data, _: is_frame(data), _open_frame),
+    (_is_pair, _open_pair),
+    (_is_array, _open_array),
 )
-"""Kinds of data, the first that matches is taken; a new one is a line here."""
+"""Kinds of data: how one is recognised, and opened; the first that matches is taken. A new one is a line here."""
 
 
 def _from_arrays(name: str, X: Any, y: Any, request: Request, columns: tuple[str, ...] = ()) -> Source:

@@ -54,8 +54,7 @@ def refuse_rounded(name: str, values: NDArray[Any], columns: Sequence[Any] = ())
     if values.ndim != 2 or (found := find_rounded(values)) is None:
         return
     row, column = np.argwhere(found)[0].tolist()
-    feature = repr(columns[column]) if len(columns) else f"{column + 1}, counting from 1"
-    said = words_on_rounded(values[row, column])
+    feature, said = _name_of(columns, column), words_on_rounded(values[row, column])
     raise DataError(f"{name}: row {row} (counting from 0) holds in feature {feature} {said}")
 
 
@@ -108,7 +107,8 @@ def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
     a usual pair are named when they are read.
     """
     found = distinct(labels, values)
-    usual = {value for value in found if value in (-1, 0, 1)} if _are_numbers(found) else set()
+    numbers = all(isinstance(value, int | float) for value in found)
+    usual = {value for value in found if value in (-1, 0, 1)} if numbers else set()
     for coding in (SIGNS, BITS) if usual - {1} else ():
         if usual <= set(coding.values) and (len(found) > 2 or usual == set(found)):
             return coding
@@ -125,18 +125,13 @@ def distinct(labels: str, values: NDArray[Any]) -> list[Any]:
     """The values that occur, in their order; what is missing (NaN, None, no text) is left out."""
     if values.dtype.kind in "biuf":
         found = np.unique(values)
-        kept = found[np.isfinite(found)] if values.dtype.kind == "f" else found
-        return [int(value) if value == int(value) else value for value in kept.tolist()]
-    kinds = {value for value in values.tolist() if value == value and value not in (None, "", b"")}
+        return [int(value) if value == int(value) else value for value in found[np.isfinite(found)].tolist()]
+    kinds = set(values[_is_label(values)].tolist())
     try:
         return sorted(kinds)
     except TypeError as error:
         names = ", ".join(sorted({type(value).__name__ for value in kinds}))
         raise DataError(f"{labels}: values of several kinds ({names}); use one") from error
-
-
-def _are_numbers(found: list[Any]) -> bool:
-    return all(isinstance(value, int | float) for value in found)
 
 
 def is_feature_dtype(dtype: np.dtype[Any]) -> bool:
@@ -159,8 +154,7 @@ def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class RowSchema:
     """Names, dimension, coding and stored chunk sizes, for checks and for words in errors.
 
-    `columns` are the names of the single features, if they have any; `classes` what the labels of
-    the coding stand for, where they were coded before.
+    `columns` are the names of the features, if they have any; `classes` what labels that were coded before stand for.
     """
 
     features: str
@@ -202,13 +196,9 @@ class RowSchema:
     def _check_exact(self, rows: NDArray[np.int64], X: NDArray[Any]) -> None:
         if not is_feature_dtype(X.dtype):  # chunks of a Dask array may break its promise
             raise DataError(f"{self.features}: row {rows[0]} came with {words_on_dtype(X.dtype)}")
-        if (rounded := find_rounded(X)) is None:
-            return
-        bad = np.flatnonzero(rounded.any(axis=1))
-        column = int(np.argmax(rounded[bad[0]]))
-        found = _found(rows, bad, rows[bad[0]] // self.features_chunk_rows)
-        said = words_on_rounded(X[bad[0], column])
-        raise DataError(f"{self.features}: {found} in feature {self._feature(column)} {said}")
+        if (rounded := find_rounded(X)) is not None:
+            where, place, name = self._locate(rows, rounded)
+            raise DataError(f"{where} in feature {name} {words_on_rounded(X[place])}")
 
     def _check_features(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
         flat = X.reshape(-1)
@@ -221,32 +211,28 @@ class RowSchema:
             return
         finite = np.isfinite(X)
         if finite.all():
-            self._refuse_large(rows, X)
-        bad = np.flatnonzero(~finite.all(axis=1))
-        column = int(np.flatnonzero(~finite[bad[0]])[0])
-        name = self._feature(column)
-        first = X[bad[0], column]
-        what = f"NaN or infinite values (first: {first} in feature {name})"
+            row, column = np.unravel_index(int(np.argmax(np.abs(X))), X.shape)
+            raise DataError(
+                f"{self.features}: row {rows[row]} (counting from 0) holds {X[row, column]:.3g} in "
+                f"feature {_name_of(self.columns, int(column))}; the limit is {LARGEST:g}, whose square is "
+                "still a number: scale the feature, or remove what is no measurement"
+            )
+        where, place, name = self._locate(rows, ~finite)
         remedy = (
             "leave these rows out (missing='drop', --missing drop), fill gaps with medians "
             "(missing='fill'), or impute them (of a data frame: frame.dropna())"
-            if np.isnan(first)
+            if np.isnan(X[place])
             else "replace infinities or remove these rows (of a data frame: "
             "frame.replace([numpy.inf, -numpy.inf], numpy.nan).dropna())"
         )
-        chunk = rows[bad[0]] // self.features_chunk_rows
-        raise DataError(f"{self.features}: {_found(rows, bad, chunk)} {what}; {remedy}")
+        raise DataError(f"{where} NaN or infinite values (first: {X[place]} in feature {name}); {remedy}")
 
-    def _refuse_large(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
-        row, column = np.unravel_index(int(np.argmax(np.abs(X))), X.shape)
-        raise DataError(
-            f"{self.features}: row {rows[row]} (counting from 0) holds {X[row, column]:.3g} in "
-            f"feature {self._feature(int(column))}; the limit is {LARGEST:g}, whose square is "
-            "still a number: scale the feature, or remove what is no measurement"
-        )
-
-    def _feature(self, column: int) -> str:
-        return repr(self.columns[column]) if self.columns else f"{column + 1}, counting from 1"
+    def _locate(self, rows: NDArray[np.int64], found: NDArray[np.bool_]) -> tuple[str, tuple[int, int], str]:
+        """Words for the rows in which something (n, d) was found; the first place, and its feature."""
+        bad = np.flatnonzero(found.any(axis=1))
+        column = int(np.argmax(found[bad[0]]))
+        where = f"{self.features}: {_found(rows, bad, self.features_chunk_rows)}"
+        return where, (int(bad[0]), column), _name_of(self.columns, column)
 
     def _map_labels(self, rows: NDArray[np.int64], y: NDArray[Any]) -> NDArray[np.int8]:
         low, high = self.coding.values
@@ -254,9 +240,8 @@ class RowSchema:
         negative = ~positive & _is_label(y) if self.coding.rest else y == low
         if np.count_nonzero(positive) + np.count_nonzero(negative) != len(y):
             bad = np.flatnonzero(~(positive | negative))
-            chunk = rows[bad[0]] // self.labels_chunk_rows
-            where, first = f"{self.labels}: {_found(rows, bad, chunk)}", y[bad[0]]
-            if first != first or first is None or first in ("", b""):
+            where, first = f"{self.labels}: {_found(rows, bad, self.labels_chunk_rows)}", y[bad[0]]
+            if not _is_label(y)[bad[0]]:
                 raise DataError(
                     f"{where} no label ({first}); remove rows without one (of a data frame: frame.dropna())"
                 )
@@ -284,8 +269,13 @@ def _plain(value: Any) -> int | float | str:
     return int(value) if whole else value if isinstance(value, int | float) else str(value)
 
 
-def _found(rows: NDArray[np.int64], bad: NDArray[np.int64], chunk: int) -> str:
-    """Words for those of the rows that hold what they should not; the first lies in a chunk."""
+def _name_of(columns: Sequence[Any], column: int) -> str:
+    return repr(columns[column]) if len(columns) else f"{column + 1}, counting from 1"
+
+
+def _found(rows: NDArray[np.int64], bad: NDArray[np.int64], chunk_rows: int) -> str:
+    """Words for those of the rows that hold what they should not."""
+    chunk = rows[bad[0]] // chunk_rows
     shown = ", ".join(map(str, rows[bad[:3]])) + (", ..." if len(bad) > 3 else "")
     among = f"{len(bad)} among rows {rows[0]} to {rows[-1]}, chunk {chunk}"
     return f"row {shown} (counting from 0; {among}) holds"

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,17 +47,21 @@ def _no_rows() -> NDArray[np.int64]:
     return np.empty(0, dtype=np.int64)
 
 
-class OwnColumns(Protocol):
+class OwnColumns:
     """The user's columns of the stored rows, features or not; they stay in the process that opened the data."""
+
+    __slots__ = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the columns."""
-        ...
+        raise NotImplementedError
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
         """Return columns, as Arrow arrays, of stored rows whose numbers rise; only these rows are held."""
-        ...
+        raise NotImplementedError
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

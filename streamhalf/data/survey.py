@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from dask.delayed import delayed
+from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 
 from streamhalf.data.arrays import in_order
@@ -22,31 +24,23 @@ _SAMPLE_ROWS = 1 << 18
 _MOST_GAPS = 1 << 25
 _MOST_LABELS = 1000
 
-_NUMBERS = (
-    pa.types.is_integer,
-    pa.types.is_floating,
-    pa.types.is_boolean,
-    pa.types.is_decimal,
-    pa.types.is_duration,
-    pa.types.is_time,
-)
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary)
+_KINDS = {
+    "empty": ("null",),
+    "text": ("string", "large_string", "string_view", "dictionary"),
+    "number": ("integer", "floating", "boolean", "decimal", "duration", "time"),
+    "date": ("date", "timestamp"),
+}
 
 
 def kind_of(dtype: pa.DataType) -> str:
     """Return what a column of this Arrow type holds: number, text, date, empty or another word."""
-    if pa.types.is_null(dtype):
-        return "empty"
-    if any(check(dtype) for check in _TEXTS):
-        return "text"
-    if any(check(dtype) for check in _NUMBERS):
-        return "number"
-    return "date" if pa.types.is_date(dtype) or pa.types.is_timestamp(dtype) else str(dtype)
+    found = (kind for kind, types in _KINDS.items() if any(getattr(pa.types, f"is_{one}")(dtype) for one in types))
+    return next(found, str(dtype))
 
 
 @dataclass(slots=True, eq=False)
 class Counts:
-    """Of one column: gaps, in which rows, the types of its pieces, an integer that float64 cannot hold."""
+    """Of one column: gaps, in which rows, the types of its pieces, an integer that float64 cannot hold and its row."""
 
     gaps: int = 0
     where: list[NDArray[np.int64]] = field(default_factory=list)
@@ -61,7 +55,7 @@ class Counts:
 
 @dataclass(slots=True, eq=False)
 class Survey:
-    """All rows of a table, seen once."""
+    """All rows of a table, or of a piece of it, seen once: rows by piece, columns, labels, every so many rows."""
 
     sizes: list[int]
     counts: dict[str, Counts]
@@ -77,20 +71,23 @@ class Survey:
         found = [rows for name in columns for rows in self.counts[name].where]
         return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
+    def add(self, piece: Survey, *, where: bool) -> None:
+        """Add the counts of the next piece; with `where`, remember which rows have gaps."""
+        start = self.n_rows
+        self.sizes += piece.sizes
+        for name, new in piece.counts.items():
+            counts = self.counts[name]
+            counts.types |= new.types
+            counts.gaps += new.gaps
+            counts.where += [rows + start for rows in new.where if where and len(rows)]
+            if counts.large is None and new.large is not None:
+                counts.large = new.large[0], new.large[1] + start
+        for value, n in piece.labels.items():
+            if value in self.labels or len(self.labels) <= _MOST_LABELS:
+                self.labels[value] = self.labels.get(value, 0) + n
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
-    """One piece, looked at."""
 
-    n_rows: int
-    gaps: dict[str, NDArray[np.int64]]
-    types: dict[str, pa.DataType]
-    large: dict[str, tuple[Any, int]]
-    labels: dict[Any, int]
-    sample: pa.Table
-
-
-def survey(table: Table, columns: Sequence[str], label: str | None, *, where: bool, n_threads: int) -> Survey:
+def survey(table: Table, columns: Sequence[str], label: str | None, *, where: bool) -> Survey:
     """Read all rows once; with `where`, remember which rows have gaps.
 
     Of a CSV file, columns that are text in one block and numbers in another are read as text.
@@ -98,32 +95,20 @@ def survey(table: Table, columns: Sequence[str], label: str | None, *, where: bo
     wanted = [*columns, *([label] if label is not None else [])]
     found = Survey([], {name: Counts() for name in wanted}, {}, pa.table({}))
     samples = []
-    for seen in _look_at_pieces(table, wanted, label, n_threads):
-        start = found.n_rows
-        found.sizes.append(seen.n_rows)
-        samples.append(seen.sample)
-        for name in wanted:
-            counts = found.counts[name]
-            counts.types.setdefault(seen.types[name])
-            counts.gaps += len(seen.gaps[name])
-            if where and len(seen.gaps[name]):
-                counts.where.append(seen.gaps[name] + start)
-            if counts.large is None and name in seen.large:
-                value, row = seen.large[name]
-                counts.large = value, row + start
+    for piece in _look_at_pieces(table, wanted, label):
+        found.add(piece, where=where)
+        samples.append(piece.sample)
         if where and sum(counts.gaps for counts in found.counts.values()) > _MOST_GAPS:
             raise DataError(
                 f"{table.name}: more than {_MOST_GAPS:,} gaps; with missing='drop' they are "
                 "remembered row by row: use missing='fill', or drop the columns that have most"
             )
-        for value, n in seen.labels.items():
-            if value in found.labels or len(found.labels) <= _MOST_LABELS:
-                found.labels[value] = found.labels.get(value, 0) + n
     found.sample = pa.table({name: _joined(name, samples, found.counts[name]) for name in columns})
     return found
 
 
-def _look_at_pieces(table: Table, wanted: list[str], label: str | None, n_threads: int) -> Iterator[_Seen]:
+def _look_at_pieces(table: Table, wanted: list[str], label: str | None) -> Iterator[Survey]:
+    """Look at every piece, a few at once, in their order."""
     if isinstance(table, DaskTable):
         frame, most = table.select(wanted), max(1, _SAMPLE_ROWS // max(1, table.n_pieces))
         look = delayed(_look_at_frame, pure=False)
@@ -131,26 +116,23 @@ def _look_at_pieces(table: Table, wanted: list[str], label: str | None, n_thread
         yield from compute_on(holding_client(frame), *parts)
         return
     step = max(1, -(-table.n_rows // _SAMPLE_ROWS))
-    yield from in_order(
-        lambda piece: _look_at_piece(table, piece, wanted, label, step), range(table.n_pieces), n_threads
-    )
+    look_at = partial(_look_at_piece, table, wanted, label, step)
+    yield from in_order(look_at, range(table.n_pieces), CPU_COUNT)
 
 
-def _look_at_piece(table: Table, piece: int, wanted: list[str], label: str | None, step: int) -> _Seen:
+def _look_at_piece(table: Table, wanted: list[str], label: str | None, step: int, piece: int) -> Survey:
     rows = table.read(piece, wanted)
-    seen = _look_at(rows, wanted, label, step=step)
+    found = _look_at(rows, wanted, label, step=step)
     if not isinstance(table, CsvTable):
-        return seen
+        return found
     # integers that are too long for 64 bits come as floats
     doubtful = [name for name in wanted if name != label and _may_be_rounded(rows.column(name))]
     if (as_text := table.settled(doubtful)) is not None:
         texts = as_text.read(piece, doubtful)
         for name in doubtful:
-            found = find_rounded(np.array(texts.column(name).to_pylist(), dtype=object))
-            if found is not None:
-                row = int(np.argmax(found))
-                seen.large[name] = texts.column(name)[row].as_py(), row
-    return seen
+            rounded = find_rounded(np.array(texts.column(name).to_pylist(), dtype=object))
+            found.counts[name].large = _first_of(texts.column(name), rounded)
+    return found
 
 
 def _may_be_rounded(column: pa.ChunkedArray) -> bool:
@@ -160,36 +142,38 @@ def _may_be_rounded(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py())
 
 
-def _look_at_frame(frame: Any, wanted: list[str], label: str | None, most: int) -> _Seen:
+def _look_at_frame(frame: Any, wanted: list[str], label: str | None, most: int) -> Survey:
     return _look_at(frame_to_arrow(frame), wanted, label, step=max(1, -(-len(frame) // most)))
 
 
-def _look_at(rows: pa.Table, wanted: list[str], label: str | None, *, step: int) -> _Seen:
+def _look_at(rows: pa.Table, wanted: list[str], label: str | None, *, step: int) -> Survey:
     """Count gaps and labels of a piece, and take every `step`-th row as a sample."""
-    gaps, large = {}, {}
+    counts: dict[str, Counts] = {}
     for name in wanted:
-        column = rows.column(name)
-        gaps[name] = np.flatnonzero(gaps_of(column, marks=name != label))
-        if name != label and (found := first_rounded(column)) is not None:
-            large[name] = found
+        column, is_label = rows.column(name), name == label
+        where = np.flatnonzero(gaps_of(column, marks=not is_label))
+        large = None if is_label else first_rounded(column)
+        counts[name] = Counts(len(where), [where], {column.type: None}, large)
     labels: dict[Any, int] = {}
     if label is not None:
         counted = pc.value_counts(plain_text(rows.column(label).drop_null()).combine_chunks())
-        values, counts = counted.field("values"), counted.field("counts").to_numpy()
-        for i in np.argsort(-counts, kind="stable")[: _MOST_LABELS + 1].tolist():
+        values, sizes = counted.field("values"), counted.field("counts").to_numpy()
+        for i in np.argsort(-sizes, kind="stable")[: _MOST_LABELS + 1].tolist():
             value = values[i].as_py()
             if value == value and value != "":
-                labels[value] = int(counts[i])
-    taken = rows.take(np.arange(0, rows.num_rows, step)) if step > 1 else rows
-    types = {name: rows.column(name).type for name in wanted}
-    return _Seen(rows.num_rows, gaps, types, large, labels, taken)
+                labels[value] = int(sizes[i])
+    sample = rows.take(np.arange(0, rows.num_rows, step)) if step > 1 else rows
+    return Survey([rows.num_rows], counts, labels, sample)
 
 
 def first_rounded(column: pa.ChunkedArray) -> tuple[Any, int] | None:
     """Return the first integer that float64 cannot hold, and its row."""
     if not pa.types.is_integer(column.type) or column.type.bit_width < 64 or not len(column):
         return None
-    found = find_rounded(pc.fill_null(column, 0).to_numpy())
+    return _first_of(column, find_rounded(pc.fill_null(column, 0).to_numpy()))
+
+
+def _first_of(column: pa.ChunkedArray, found: NDArray[np.bool_] | None) -> tuple[Any, int] | None:
     row = 0 if found is None else int(np.argmax(found))
     return None if found is None else (column[row].as_py(), row)
 

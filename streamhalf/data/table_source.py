@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +18,7 @@ from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
 from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import SIGNS, LabelCoding, find_coding
 from streamhalf.data.source import (
+    OwnColumns,
     Source,
     align_blocks,
     build_source,
@@ -58,22 +58,25 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class LabelColumn:
-    """The column of the labels, and the values of the classes -1 and +1; `rest`: all but +1."""
+    """The column of the labels, and its values for the classes -1 and +1."""
 
     name: str
-    low: Any
-    high: Any
-    rest: bool = False
+    coding: LabelCoding
 
     def signs(self, cells: pa.ChunkedArray) -> NDArray[np.int8]:
         """Return -1 and +1; 0 where there is no label, or another."""
-        missing = gaps_of(cells, marks=False)
         plain = plain_text(cells)
-        positive = _equals(plain, self.high)
-        negative = ~positive if self.rest else _equals(plain, self.low)
+        positive = _equals(plain, self.coding.high)
+        negative = ~positive if self.coding.rest else _equals(plain, self.coding.low)
         found = positive.astype(np.int8) - negative.astype(np.int8)
-        found[missing] = 0
+        found[gaps_of(cells, marks=False)] = 0
         return found
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """What -1 and +1 stand for, if something else."""
+        found = tuple(int(one) if isinstance(one, bool) else one for one in self.coding.values)
+        return () if found == SIGNS.values else found
 
 
 def _equals(cells: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
@@ -146,7 +149,7 @@ class TableReader(Reader):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableColumns:
+class TableColumns(OwnColumns):
     """All columns of a table; `starts` are the first rows of its pieces."""
 
     table: Table
@@ -154,7 +157,7 @@ class TableColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.table.columns)
+        return self.table.columns
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
         """Return columns of rows, piece by piece; without rows, of the type in the first piece."""
@@ -164,9 +167,6 @@ class TableColumns:
         found = pa.concat_tables(parts, promote_options="permissive")
         return {name: plain_text(found.column(name)).combine_chunks() for name in names}
 
-    def __reduce__(self) -> Any:
-        return type(None), ()
-
 
 def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source:
     """Open a table: settle columns, labels and encoding in one pass over its rows."""
@@ -174,15 +174,15 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
     columns = _choose(table, options, label)
     readable = [name for name in columns if name not in table.faults]
     where = options.missing == "drop"
-    found = survey(table, readable, label, where=where, n_threads=_threads())
+    found = survey(table, readable, label, where=where)
     mixed = [name for name, counts in found.counts.items() if len(counts.kinds) > 1]
     if isinstance(table, CsvTable) and (settled := table.settled(mixed)):
         table = settled
-        found = survey(table, readable, label, where=where, n_threads=_threads())
+        found = survey(table, readable, label, where=where)
     if found.n_rows == 0:
         raise DataError(f"{table.name}: no rows, only names of columns; give a file with rows")
     faults: list[str] = []
-    coded, notices = (None, ()) if label is None else _settle_labels(found, label, options, faults)
+    coded = None if label is None else _settle_labels(found, label, options, faults)
     if label is not None and not where and (gaps := found.counts[label].gaps):
         faults.append(
             f"no label in {plural(gaps, 'row')} of {found.n_rows:,}, column {label!r}; leave these rows out "
@@ -200,7 +200,7 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
             raise DataError(f"{table.name}: every row has gaps; use missing='fill' (--missing)")
     starts = np.concatenate([[0], np.cumsum(found.sizes)]).astype(np.int64)
     source = _build(TableReader(table, encoding, coded, starts), options, dropped)
-    said = [*source.notices, *notices]
+    said = [*source.notices, *(() if coded is None else notices_of_labels(coded.name, coded.coding))]
     if len(dropped):
         said.append(Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows))
     if options.encoding is None and (told := _told(encoding)) is not None:
@@ -209,7 +209,7 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
         said.append(Notice.of(NoticeCode.SLOW_TABLE, size=table.nbytes))
     own = TableColumns(table, starts)
     source = replace(source, notices=tuple(said), encoding=encoding, dropped=dropped, own=own)
-    return source.named(_names_of(encoding), () if coded is None else _classes(coded))
+    return source.named(_names_of(encoding), () if coded is None else coded.classes)
 
 
 def _told(encoding: EncodingRecord) -> Notice | None:
@@ -226,12 +226,6 @@ def _told(encoding: EncodingRecord) -> Notice | None:
         dropped=", ".join(gone[:8]) + (", ..." if len(gone) > 8 else ""),
         gaps=gaps,
     )
-
-
-def _threads() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]:
@@ -294,56 +288,42 @@ def _encoding(
     return make_encoding(table, found, columns, automatic=automatic, fill=fill, named=options.columns, faults=faults)
 
 
-def _settle_labels(
-    found: Survey, label: str, options: TableOptions, faults: list[str]
-) -> tuple[LabelColumn | None, tuple[Notice, ...]]:
-    """Return the classes of the labels, and what is to be said of them; what is wrong goes to `faults`."""
-    values = list(found.labels)
+def _settle_labels(found: Survey, label: str, options: TableOptions, faults: list[str]) -> LabelColumn | None:
+    """Return what the labels stand for; what is wrong goes to `faults`."""
+    values, positive = list(found.labels), options.positive
     if not values:
         faults.append(f"column {label!r} holds no label; name another: label=...")
-        return None, ()
-    low: Any
-    if options.positive is not None:
-        high = next((one for one in values if str(one) == options.positive), None)
+        return None
+    if positive is not None:
+        high = next((one for one in values if str(one) == positive), None)
         if high is None:
-            raise UsageError(
-                f"positive: {options.positive!r} is no value of {label!r}; "
-                f"{nearest_names(options.positive, map(str, values[:50]))}"
-            )
+            nearest = nearest_names(positive, map(str, values[:50]))
+            raise UsageError(f"positive: {positive!r} is no value of {label!r}; {nearest}")
         if len(values) > 2:
-            low = f"not {high}"
-            return LabelColumn(label, low, high, rest=True), notices_of_labels(label, LabelCoding(low, high))
+            return LabelColumn(label, LabelCoding(f"not {high}", high, rest=True))
         values.sort(key=lambda one: one == high)
     elif len(values) > 2:
-        shown = ", ".join(
-            f"{value} ({n:,} rows)" for value, n in sorted(found.labels.items(), key=lambda one: -one[1])[:6]
-        )
-        more = ", ..." if len(values) > 6 else ""
+        largest = sorted(found.labels.items(), key=lambda one: -one[1])[:6]
+        shown = ", ".join(f"{value} ({n:,} rows)" for value, n in largest) + (", ..." if len(values) > 6 else "")
         several = f"more than {len(values) - 1:,}" if len(values) > 1000 else f"{len(values):,}"
         faults.append(
-            f"{label}: {several} classes found: {shown}{more}; expected two: name the one to tell "
+            f"{label}: {several} classes found: {shown}; expected two: name the one to tell "
             "from the rest (positive=..., --positive VALUE)"
         )
-        return None, ()
+        return None
     words = not all(isinstance(one, int | float) for one in values)
-    if len(values) == 1 and (words or options.positive is not None):
+    if len(values) == 1 and (words or positive is not None):
         faults.append(f"{label}: only one label, {values[0]}, was found; two classes are needed")
-        return None, ()
-    coding = LabelCoding(*values) if options.positive is not None else find_coding(label, np.array(values)) or SIGNS
-    low, high = coding.values
+        return None
+    coding = LabelCoding(*values) if positive is not None else find_coding(label, np.array(values)) or SIGNS
     if any(isinstance(value, bool) for value in values):
-        low, high = bool(low), bool(high)
-    return LabelColumn(label, low, high), notices_of_labels(label, coding)
+        coding = LabelCoding(*map(bool, coding.values))
+    return LabelColumn(label, coding)
 
 
 def _names_of(encoding: EncodingRecord) -> tuple[str, ...]:
     """Return the names of the features; none where columns have numbers for names."""
     return () if all(map(str.isdigit, encoding.features)) else encoding.features
-
-
-def _classes(coded: LabelColumn) -> tuple[Any, ...]:
-    found = tuple(int(one) if isinstance(one, bool) else one for one in (coded.low, coded.high))
-    return () if found == SIGNS.values else found
 
 
 def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64]) -> Source:

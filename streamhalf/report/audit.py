@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -170,28 +169,23 @@ def segment_figure(result: AuditResult) -> Figure:
     return Figure((picture,), said, (table,))
 
 
-def audit_section(result: AuditResult) -> str:
-    return _html("section")(result)
+_KNOWN = {
+    "headline": audit_headline,
+    "details": audit_details,
+    "segment_figure": segment_figure,
+    "suspect_table": suspect_table,
+    "gathering_table": gathering_table,
+    "reliability_figure": reliability_figure,
+    "gathering_sentence": gathering_sentence,
+    "review_table": review_table,
+}
+audit_section = macro("audit.html.j2", "section", **_KNOWN)
+_page = macro("audit.html.j2", "page", **_KNOWN)
 
 
 def render_audit(result: AuditResult) -> str:
-    """The audit as one self-contained HTML document."""
-    return _html("page")(result).lstrip()
-
-
-def _html(name: str) -> Callable[..., str]:
-    return macro(
-        "audit.html.j2",
-        name,
-        headline=audit_headline,
-        details=audit_details,
-        segment_figure=segment_figure,
-        suspect_table=suspect_table,
-        gathering_table=gathering_table,
-        reliability_figure=reliability_figure,
-        gathering_sentence=gathering_sentence,
-        review_table=review_table,
-    )
+    """Return the audit as one self-contained HTML document."""
+    return _page(result).lstrip()
 
 
 def _say_of(segments: list[Segment]) -> str:
@@ -203,19 +197,10 @@ def _merged(segments: tuple[Segment, ...], most: int) -> list[Segment]:
     """Neighbours together, so that there are `most` at most, with rows enough to have a share."""
     rows = segments[-1].stop - segments[0].start
     size = -(-len(segments) // max(1, min(most, rows // _LEAST_ROWS)))
-    return list(_batches(segments, size))
-
-
-def _batches(segments: tuple[Segment, ...], size: int) -> Iterator[Segment]:
-    parts = iter(segments)
-    while batch := tuple(itertools.islice(parts, size)):
-        yield Segment(
-            batch[0].start,
-            batch[-1].stop,
-            sum(one.n_wrong for one in batch),
-            sum(one.n_agreed for one in batch),
-            sum(one.n_issues for one in batch),
-        )
+    parts = [segments[i : i + size] for i in range(0, len(segments), size)]
+    counts = ("n_wrong", "n_agreed", "n_issues")
+    sums = [[sum(getattr(one, name) for one in part) for name in counts] for part in parts]
+    return [Segment(part[0].start, part[-1].stop, *own) for part, own in zip(parts, sums, strict=True)]
 
 
 def _share(segment: Segment) -> float:
