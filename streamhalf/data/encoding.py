@@ -114,8 +114,8 @@ def refuse(name: str, faults: Sequence[str]) -> None:
 
 def large_faults(found: Survey, encoding: EncodingRecord) -> list[str]:
     numbers = (one for one in encoding.columns if one.features and one.use is ColumnUse.NUMBER)
-    larges = ((one.name, found.counts[one.name].large) for one in numbers)
-    return [f"column {name!r} {_large_words(*large)}" for name, large in larges if large is not None]
+    larges = {one.name: found.counts[one.name].large for one in numbers}
+    return [f"column {name!r} {_large_words(*large)}" for name, large in larges.items() if large is not None]
 
 
 def _large_words(value: Any, row: int) -> str:
@@ -227,6 +227,10 @@ def _as_it_is(name: str, counts: Counts) -> ColumnRecord:
     return ColumnRecord(name, ColumnUse.NUMBER, (FeatureRecord(name),), counts.gaps)
 
 
+def _dropped(name: str, gaps: int, reason: DropReason) -> ColumnRecord:
+    return ColumnRecord(name, ColumnUse.DROPPED, (), gaps, reason=reason)
+
+
 def _without_gaps(column: ColumnRecord) -> ColumnRecord:
     """Return a column whose gaps are not filled, for rows that have none."""
     kept = tuple(one for one in column.features if one.part is not Part.MISSING)
@@ -234,14 +238,10 @@ def _without_gaps(column: ColumnRecord) -> ColumnRecord:
 
 
 def _encode_column(name: str, sample: pa.ChunkedArray, counts: Counts, n_rows: int, *, loose: bool) -> ColumnRecord:
-
-    def dropped(reason: DropReason) -> ColumnRecord:
-        return ColumnRecord(name, ColumnUse.DROPPED, (), counts.gaps, reason=reason)
-
     missing = gaps_of(sample)
     present = sample.filter(pa.array(~missing)).combine_chunks()
     if not len(present):
-        return dropped(DropReason.EMPTY)
+        return _dropped(name, counts.gaps, DropReason.EMPTY)
     kind, form = kind_of(sample.type), ""
     if kind == "text":
         distinct = pc.unique(present).to_pylist()
@@ -256,14 +256,14 @@ def _encode_column(name: str, sample: pa.ChunkedArray, counts: Counts, n_rows: i
     values = _days_of(present) if kind == "date" else _numbers_of(present)
     varies = bool((values != values[0]).any())
     if not varies and not flag:
-        return dropped(DropReason.CONSTANT)
+        return _dropped(name, counts.gaps, DropReason.CONSTANT)
     fill = float(np.median(values))
     whole = pa.types.is_integer(sample.type)
     if kind == "date":
         parts = tuple(FeatureRecord(f"{name}: {part}", part) for part in _date_parts(values))
         return ColumnRecord(name, ColumnUse.DATE, (*parts, *flag), counts.gaps, fill, form=form)
     if whole and not flag and _is_identifier(name, values):
-        return dropped(DropReason.IDENTIFIER)
+        return _dropped(name, counts.gaps, DropReason.IDENTIFIER)
     value = (FeatureRecord(name),) if varies else ()
     fill = float(round(fill)) if whole else fill
     return ColumnRecord(name, ColumnUse.NUMBER, (*value, *flag), counts.gaps, fill, form=form)
@@ -294,7 +294,7 @@ def _encode_category(name: str, present: pa.Array, counts: Counts, n_rows: int) 
     elif rare and sizes[known].sum() < _LEAST_SHARE * n:
         reason = DropReason.MANY_VALUES
     if reason is not None:
-        return ColumnRecord(name, ColumnUse.DROPPED, (), counts.gaps, reason=reason)
+        return _dropped(name, counts.gaps, reason)
     sized = [(int(sizes[i]), FeatureRecord(f"{name}={printable(values[i])}", Part.IS, values[i])) for i in known]
     if rare:
         sized.append((n - int(sizes[known].sum()), FeatureRecord(f"{name} other", Part.OTHER)))
@@ -360,7 +360,7 @@ def _without_collinear(record: EncodingRecord, sample: pa.Table) -> EncodingReco
     for column in record.columns:
         left = tuple(one for one in column.features if one.name not in gone)
         if column.features and not left:
-            column = ColumnRecord(column.name, ColumnUse.DROPPED, (), column.gaps, reason=DropReason.COLLINEAR)
+            column = _dropped(column.name, column.gaps, DropReason.COLLINEAR)
         columns.append(replace(column, features=left))
     return EncodingRecord(tuple(columns), record.dtype)
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -60,18 +60,14 @@ MOST_BLOCKS = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How data are to be opened: names of arrays, what is asked of tables, and of storage.
+    """Arguments of `open_source` beside the data."""
 
-    `labelled` is None for labels where the data bring some along. Without `probe` no features of
-    Dask arrays are computed, and there is no fingerprint.
-    """
-
-    features: str = "X"
-    labels: str = "y"
-    labelled: bool | None = True
-    table: Mapping[str, Any] = field(default_factory=dict)
-    storage_options: Mapping[str, Any] | None = None
-    probe: bool = True
+    features: str
+    labels: str
+    labelled: bool | None
+    table: Mapping[str, Any]
+    storage_options: Mapping[str, Any] | None
+    probe: bool
 
 
 def open_source(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,12 +111,9 @@ class TableReader(Reader):
         return None if self.label is None else Layout((int(self.starts[-1]),), np.dtype(np.int8))
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        parts = []
         names = [*self.encoding.used, *(() if self.label is None else (self.label.name,))]
-        for piece, within in self._pieces(rows):
-            found = self._taken(piece, within, list(dict.fromkeys(names)))
-            X = encode(self.encoding, found)
-            parts.append((X, self._signs(found)))
+        tables = self._tables(rows, list(dict.fromkeys(names)))
+        parts = [(encode(self.encoding, found), self._signs(found)) for found in tables]
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
@@ -124,28 +121,25 @@ class TableReader(Reader):
     def read_labels(self, rows: RowRanges) -> NDArray[Any]:
         if self.label is None:
             return np.ones(rows.n_rows, dtype=np.int8)
-        found = [self._signs(self._taken(piece, within, [self.label.name])) for piece, within in self._pieces(rows)]
-        return np.concatenate(found)
+        return np.concatenate([self._signs(found) for found in self._tables(rows, [self.label.name])])
 
     def _signs(self, found: pa.Table) -> NDArray[np.int8]:
         if self.label is None:
             return np.ones(found.num_rows, dtype=np.int8)
         return self.label.signs(found.column(self.label.name))
 
-    def _pieces(self, rows: RowRanges) -> list[tuple[int, RowRanges]]:
+    def _tables(self, rows: RowRanges, columns: list[str]) -> Iterator[pa.Table]:
+        """Read the pieces that the rows lie in, one after the other."""
         cut = rows.cut(self.starts[1:-1])
         homes = np.searchsorted(self.starts, cut.bounds[:, 0], side="right") - 1
-        return list(zip(np.unique(homes).tolist(), cut.grouped(homes), strict=True))
-
-    def _taken(self, piece: int, rows: RowRanges, columns: list[str]) -> pa.Table:
-        first, n_rows = int(self.starts[piece]), int(self.starts[piece + 1] - self.starts[piece])
-        wanted = rows.span.stop - first
-        found = self.table.read(piece, columns, wanted)
-        if found.num_rows < wanted or (wanted == n_rows and found.num_rows > n_rows):
-            raise DataError(f"{self.table.name}: the rows changed after they were opened")
-        if len(rows) == 1:
-            return found.slice(rows.span.start - first, rows.n_rows)
-        return found.take(rows.numbers() - first)
+        for piece, within in zip(np.unique(homes).tolist(), cut.grouped(homes), strict=True):
+            first, stop = self.starts[piece : piece + 2].tolist()
+            span = within.span
+            found = self.table.read(piece, columns, span.stop - first)
+            if found.num_rows < span.stop - first or (span.stop == stop and found.num_rows > stop - first):
+                raise DataError(f"{self.table.name}: the rows changed after they were opened")
+            neighbours = len(within) == 1
+            yield found.slice(span.start - first, span.n_rows) if neighbours else found.take(within.numbers() - first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,13 +230,10 @@ def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]
             f"{table.name}: no column named {label!r}; {nearest_names(label, own)}; name the "
             f"column of the labels: {NAMING_LABELS}"
         )
-    if options.encoding is not None:
-        wanted: tuple[str, ...] = options.encoding.used
+    named = options.named if set(own) & set(options.named) else ()
+    if wanted := named if options.encoding is None else options.encoding.used:
         _require(wanted, own)
         return list(wanted)
-    if options.named and set(own) & set(options.named):
-        _require(options.named, own)
-        return list(options.named)
     faults = []
     for field_, names in (("columns", options.columns), ("drop", options.drop)):
         if unknown := [name for name in names if name not in own]:

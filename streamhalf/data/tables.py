@@ -165,7 +165,7 @@ class _RowGroup:
     path: str
     number: int
     n_rows: int
-    keys: tuple[tuple[str, Any], ...] = ()
+    keys: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -179,16 +179,14 @@ class ParquetTable(Table):
     def open(cls, files: Files, paths: Sequence[str], root: str) -> ParquetTable:
         groups: list[_RowGroup] = []
         columns: dict[str, None] = {}
-        keys_of = _partition_keys(paths, root)
-        for path in paths:
-            keys = keys_of[path]
+        for path, keys in _partition_keys(paths, root).items():
             try:
                 metadata = _open_parquet(files, path).metadata
             except Exception as error:
                 raise files.error(error) from error
             names = [str(name) for name in metadata.schema.to_arrow_schema().names]
             _refuse_duplicates(files.name, names)
-            own = dict.fromkeys([*names, *(key for key, _ in keys)])
+            own = dict.fromkeys([*names, *keys])
             if columns and not columns.keys() >= own.keys():
                 new = next(name for name in own if name not in columns)
                 raise DataError(
@@ -210,8 +208,7 @@ class ParquetTable(Table):
 
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
         group = self.groups[piece]
-        keys = dict(group.keys)
-        stored = [name for name in columns if name not in keys]
+        stored = [name for name in columns if name not in group.keys]
         try:
             file = _open_parquet(self.files, group.path)
             if first is None or first >= group.n_rows or not stored:
@@ -225,8 +222,8 @@ class ParquetTable(Table):
             n_rows = found.num_rows if stored else group.n_rows
             if n_rows < min(group.n_rows, first or group.n_rows):
                 raise ValueError(f"{group.path} changed after it was opened")
-            for name in keys.keys() & set(columns):
-                found = found.append_column(name, pa.repeat(pa.scalar(keys[name]), n_rows))
+            for name in group.keys.keys() & set(columns):
+                found = found.append_column(name, pa.repeat(pa.scalar(group.keys[name]), n_rows))
             return found.select(list(columns))
         except Exception as error:
             what = f"cannot read row group {group.number} of {os.path.basename(group.path)}"
@@ -252,7 +249,7 @@ def _open_parquet(files: Files, path: str) -> pq.ParquetFile:
     return file
 
 
-def _partition_keys(paths: Sequence[str], root: str) -> dict[str, tuple[tuple[str, Any], ...]]:
+def _partition_keys(paths: Sequence[str], root: str) -> dict[str, dict[str, Any]]:
     """Return the keys of hive partitions below the root, a=1/b=x: numbers where all of one are."""
     inner = {path: os.path.dirname(path.removeprefix(root)).split("/") for path in paths}
     pairs = {path: [part.partition("=")[::2] for part in parts if "=" in part] for path, parts in inner.items()}
@@ -264,7 +261,7 @@ def _partition_keys(paths: Sequence[str], root: str) -> dict[str, tuple[tuple[st
     def value(key: str, text: str) -> Any:
         return None if text == _NO_KEY else int(text) if key in whole else unquote(text)
 
-    return {path: tuple((key, value(key, text)) for key, text in one) for path, one in pairs.items()}
+    return {path: {key: value(key, text) for key, text in one} for path, one in pairs.items()}
 
 
 _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
@@ -430,9 +427,8 @@ def _cut_lines(where: str, file: Any, path: str, start: int) -> list[_Lines]:
             ends_of.append(at + int(outside[-1]) + 1)
         at += len(piece)
     ends_of.append(at)
-    if isinstance(file, gzip.GzipFile) or getattr(
-        file, "compression", None
-    ):  # which is read from its beginning each time
+    # which is read from its beginning each time
+    if isinstance(file, gzip.GzipFile) or getattr(file, "compression", None):
         if at > _MOST_PACKED:
             raise DataError(f"{where}: more than {_MOST_PACKED >> 20} MiB of text in gzip; unpack it (gunzip)")
         ends_of = [start, at]
