@@ -26,14 +26,9 @@ if TYPE_CHECKING:
     from streamhalf.certificate.slab_forms import SlabForms
 
 Array = NDArray[np.float64]
-
-ROUNDING = 1e-15
-"""Thresholds are lowered by this share of what they are made of: products and sums round."""
-
+ROUNDING = 1e-15  # thresholds are lowered by this share of what they are made of: products and sums round
 RIGHT = math.pi / 2
-
-OUTWARD = 1e-12
-"""Angles of a cell reach out by this share: they are rounded."""
+OUTWARD = 1e-12  # angles of a cell reach out by this share: they are rounded
 
 
 @dataclass(frozen=True, slots=True)

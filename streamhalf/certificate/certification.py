@@ -37,24 +37,16 @@ from streamhalf.reductions.rows import RowDigest, RowDigestResult
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, across_edges, certificate_edges
 from streamhalf.results import Advice, AdviceCode, AngleRecord, CertificateRecord, Halfspace, HalfspaceClass, OptRecord
 
-RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
-"""Quotients of neighbouring slab edges, finest first."""
-
+RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)  # quotients of neighbouring slab edges, finest first
+# The same, and edges on either side of 0 along a second direction, for slabs that are boxes
 BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
-"""The same, and edges on either side of 0 along a second direction, for slabs that are boxes."""
-
 BOX_DEGREE = 4
-
-PARTIALS_AT_ONCE = 5
-"""Partials of the certificate pass that a task holds at its height, one to spare."""
-
+PARTIALS_AT_ONCE = 5  # partials of the certificate pass that a task holds at its height, one to spare
 _LARGE = TASK_NBYTES // 4
-
 _CHEAP_MONOMIALS = 220
-
+# By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at 30 d² / error; of
+# more rows than these bounds gain less than the pass costs.
 _ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 19, 100)}
-"""By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at 30 d² / error; of more
-rows than these bounds gain less than the pass costs."""
 
 
 def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4) -> float:
@@ -133,15 +125,11 @@ def least_nbytes(dim: int) -> int:
     return PARTIALS_AT_ONCE * _slabs(dim, RATIOS[-1], 2).partial_nbytes(dim)
 
 
+# A bound that is this share of the error of a plane this near to the centre is the bound for halfspaces through the
+# centre too
 _TIGHT, _CENTRAL = 0.9, 0.01
-"""A bound that is this share of the error of a plane this near to the centre is the bound for halfspaces through the
-centre too."""
-
-MOST_EFFORT = 100.0
-"""A document may ask for so much when its bounds are searched for again."""
-
-_GLANCE, _GLANCE_DEGREE = 8, 4
-"""A glance takes an eighth of the effort, and moments of this degree."""
+MOST_EFFORT = 100.0  # A document may ask for so much when its bounds are searched for again
+_GLANCE, _GLANCE_DEGREE = 8, 4  # A glance takes an eighth of the effort, and moments of this degree
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

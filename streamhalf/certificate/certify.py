@@ -23,17 +23,11 @@ from streamhalf.reductions.rows import RowDigest
 from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome, WatchReference
 
 Keep: TypeAlias = Callable[[Certification | None, Any], None]
-
+# Angle between two candidates, in units of the error, from which both are certified from: they disagree on a
+# twentieth of the error
 _NOTICEABLE = 0.15
-"""Angle between two candidates, in units of the error, from which both are certified from: they disagree on a twentieth
-of the error."""
-
-
-_TOWARDS = 0.92
-"""Part of the way to the first candidate: what hides best lies beyond the middle."""
-
-_MUCH_ERROR = 0.02
-"""Below this error the bound is close to it whatever the direction."""
+_TOWARDS = 0.92  # part of the way to the first candidate: what hides best lies beyond the middle
+_MUCH_ERROR = 0.02  # below this error the bound is close to it whatever the direction
 
 
 def certify_state(
@@ -46,8 +40,8 @@ def certify_state(
 ) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference | None]:
     """Return the certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones.
 
-    `keep` is called with the certification, if there is one, and the partial of its pass (else of a digest of all
-    rows) beside that of held-out rows.
+    `keep` is called with the certification, if there is one, and the partial of its pass (else of a digest of all rows)
+    beside that of held-out rows.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to the halfspace behind
     the noise, and slabs along it give the better bound.

@@ -37,40 +37,26 @@ from streamhalf.results import (
     OptRecord,
 )
 
+# Rows of a sample; where most rows repeat, more of them show more conflicts at little cost
 _MOST_ROWS, _MOST_REPEATED = 1 << 15, 1 << 17
-"""Rows of a sample; where most rows repeat, more of them show more conflicts at little cost."""
-
 _LEAST_ROWS = 1 << 12
-
-_REPEATED = 0.5
-"""Share of rows that are met more than once from which most of them do."""
-
+_REPEATED = 0.5  # share of rows that are met more than once from which most of them do
+# Operations: a third of a second, and one second for the largest sample, on one core
 _EFFORT, _EFFORT_PER_ROW = 300_000_000, 20_000
-"""Operations: a third of a second, and one second for the largest sample, on one core."""
-
-_WEAK = 1 / 3
-"""Of many rows slab moments are taken to be better where L is above this share of the error."""
-
-_NEAR, _FEW = 0.75, 3
-"""Share of the error that is near it; few rows are less than one in so many of what moments take."""
-
+_WEAK = 1 / 3  # of many rows slab moments are taken to be better where L is above this share of the error
+_NEAR, _FEW = 0.75, 3  # share of the error that is near it; few rows are less than one in so many of what moments take
+# Share of the error that leaves little to be gained; rows that slab moments take, over d² / error
 _TIGHT, _ROWS_PER_SQUARE = 0.95, 30
-"""Share of the error that leaves little to be gained; rows that slab moments take, over d² / error."""
-
+# Searches that may share the effort, and those for a number of sets that was found before, on another machine. Of one
+# search the number moves by a tenth with the plane; the best of six is steadier, and a twentieth more.
 _SEARCHES, _PATIENCE = 6, 12
-"""Searches that may share the effort, and those for a number of sets that was found before, on another machine. Of one
-search the number moves by a tenth with the plane; the best of six is steadier, and a twentieth more."""
-
+# Shares of the rows, those nearest to the boundary, that further planes are fitted to in turn, and rows for each
+# feature that a fit takes at least
 _NEAREST, _LEAST_PER_FEATURE = (0.1, 0.3, 0.03), 20
-"""Shares of the rows, those nearest to the boundary, that further planes are fitted to in turn, and rows for each
-feature that a fit takes at least."""
-
-_RIDGE = 1e-6
-"""Of scaled features: collinear ones have a fit too."""
-
+_RIDGE = 1e-6  # of scaled features: collinear ones have a fit too
+# Programs for each wrong row that a search takes, about. Of few wrong rows larger samples are affordable, so often at
+# least, among which the number of sets moves less.
 _PER_WRONG, _THRICE = 16, 3
-"""Programs for each wrong row that a search takes, about. Of few wrong rows larger samples are affordable, so often at
-least, among which the number of sets moves less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -13,20 +13,11 @@ from streamhalf.kernels.binomial import binomial_lower, binomial_upper, segment_
 from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
 from streamhalf.results import CertificateRecord, ErrorRecord, Notice, NoticeCode, replace
 
-_LEVEL = 1e-3
-"""How often independent errors are taken for clusters."""
-
-_LEAST_SEGMENTS = 16
-"""Of fewer nothing is known of how far clusters reach."""
-
-_NEIGHBOURS = 2.33
-"""In standard errors, what the correlation of neighbouring segments stays below by chance."""
-
-_NOTICEABLE = 0.01
-"""Share of repeated rows that is worth a word."""
-
-_BY_CHANCE = 1e-6
-"""Probability with which the rows of a certificate alone make two errors disagree."""
+_LEVEL = 1e-3  # how often independent errors are taken for clusters
+_LEAST_SEGMENTS = 16  # of fewer nothing is known of how far clusters reach
+_NEIGHBOURS = 2.33  # in standard errors, what the correlation of neighbouring segments stays below by chance
+_NOTICEABLE = 0.01  # share of repeated rows that is worth a word
+_BY_CHANCE = 1e-6  # probability with which the rows of a certificate alone make two errors disagree
 
 
 def measure_error(segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64], *, tau: float) -> ErrorRecord:

@@ -19,36 +19,16 @@ from numpy.typing import NDArray
 from streamhalf.kernels.compiling import compiled
 
 Array = NDArray[np.float64]
-
-LARGEST_TAU = 1e4
-"""Thresholds are rounded down to this many standard deviations; a smaller tau stays valid."""
-
-SMALLEST_TAU = -8.0
-"""Below it a minorant has a mean of next to nothing and wild coefficients: 0 is used instead."""
-
-NODE_REACH = 40.0
-"""Nodes further than this from both 0 and tau are moved there: coefficients stay tame."""
-
-NODE_GAP = 0.03
-"""Nodes nearer than this to tau are moved away: a steep polynomial is all noise."""
-
-GAUSSIAN_SHARE = 0.03
-"""Share of a normal law mixed into the fitted moments, which keeps their Hankel matrix definite."""
-
-SMALLEST_PIVOT = 1e-6
-"""Of the Hankel matrix of a law in units of its second moment; below it, N(0, 1) is taken."""
-
-NEXT_TO_NOTHING = 1e-5
-"""Smallest quotient of the two leading coefficients: no node lies further out than its inverse."""
-
-ROUNDING = 1e-14
-"""Bound on the relative rounding of one evaluated term, with room."""
-
-MAXIMUM_WIDTH = 1e-7
-"""A maximum is enclosed in an interval of this half-width, relative to its distance from 0."""
-
-NEWTON_STEPS = 80
-"""Most steps to a zero, from the right; nodes need not be exact."""
+LARGEST_TAU = 1e4  # thresholds are rounded down to this many standard deviations; a smaller tau stays valid
+SMALLEST_TAU = -8.0  # below it a minorant has a mean of next to nothing and wild coefficients: 0 is used instead
+NODE_REACH = 40.0  # nodes further than this from both 0 and tau are moved there: coefficients stay tame
+NODE_GAP = 0.03  # nodes nearer than this to tau are moved away: a steep polynomial is all noise
+GAUSSIAN_SHARE = 0.03  # share of a normal law mixed into the fitted moments, which keeps their Hankel matrix definite
+SMALLEST_PIVOT = 1e-6  # of the Hankel matrix of a law in units of its second moment; below it, N(0, 1) is taken
+NEXT_TO_NOTHING = 1e-5  # smallest quotient of the two leading coefficients: no node lies further out than its inverse
+ROUNDING = 1e-14  # bound on the relative rounding of one evaluated term, with room
+MAXIMUM_WIDTH = 1e-7  # A maximum is enclosed in an interval of this half-width, relative to its distance from 0
+NEWTON_STEPS = 80  # most steps to a zero, from the right; nodes need not be exact
 
 
 def normal_moments(degree: int) -> Array:

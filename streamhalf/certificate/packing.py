@@ -29,16 +29,10 @@ from streamhalf.kernels.compiling import compiled
 from streamhalf.kernels.plane import Plane
 
 Array = NDArray[np.float64]
-
 _UNIT = 2.0**-53
-_TINY = 2.0**-900
-"""More than what underflow can change in the sums below."""
-
-_SMALLEST, _LARGEST = 2.0**-200, 2.0**200
-"""Of weights; beyond, scaled numbers could be rounded to 0."""
-
-_MOST_BITS = 64
-"""Of the integers that quick exact proofs begin with."""
+_TINY = 2.0**-900  # more than what underflow can change in the sums below
+_SMALLEST, _LARGEST = 2.0**-200, 2.0**200  # of weights; beyond, scaled numbers could be rounded to 0
+_MOST_BITS = 64  # of the integers that quick exact proofs begin with
 
 
 def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool_]:
@@ -136,48 +130,27 @@ def _kernel(matrix: list[list[int]], width: int) -> list[int]:
 
 
 Indices = NDArray[np.int64]
-
+# Points that a program sees, for each equation, and whether other wrong ones are among them
 _ROUNDS = ((12, False), (24, False), (24, True), (48, True))
-"""Points that a program sees, for each equation, and whether other wrong ones are among them."""
-
+# From so many wrong points for each set that there is room for, they need not be spared
 _MANY_WRONG, _ROUNDS_OF_MANY = 0.7, ((12, False), (12, True), (24, True))
-"""From so many wrong points for each set that there is room for, they need not be spared."""
-
+# A round for right points alone ends where, of so many programs, less than this share had a solution, if there is not
+# enough effort for all
 _TRIED, _SERVED = 32, 0.2
-"""A round for right points alone ends where, of so many programs, less than this share had a solution, if there is not
-enough effort for all."""
-
-_FEW = 50
-"""Sets; while there are fewer, a round that found none does not end the search."""
-
-_CELLS = 1 << 16
-"""Numbers in the columns of all programs that are solved at once: what fits in a cache."""
-
+_FEW = 50  # sets; while there are fewer, a round that found none does not end the search
+_CELLS = 1 << 16  # numbers in the columns of all programs that are solved at once: what fits in a cache
 _SPARE_TURNS = 30
+# Points nearer than that cost no more; a wrong point costs so many times the most of others
 _NEAREST, _WRONG_COSTS = 1e-3, 1e2
-"""Points nearer than that cost no more; a wrong point costs so many times the most of others."""
-
-_NO_WEIGHT = 1e-7
-"""Of vectors of length 1; less is what moving targets leaves."""
-
-_NARROWEST = 2.0**-400
-"""Of scaled features other than 0: products of smaller ones could be rounded to 0."""
-
+_NO_WEIGHT = 1e-7  # of vectors of length 1; less is what moving targets leaves
+_NARROWEST = 2.0**-400  # of scaled features other than 0: products of smaller ones could be rounded to 0
+# Smallest pivot and smallest gain that are no rounding, and what is left of a target that was met; columns are of the
+# order of 1
 _PIVOT, _GAIN, _RESIDUAL = 1e-9, 1e-9, 1e-7
-"""Smallest pivot and smallest gain that are no rounding, and what is left of a target that was met; columns are of the
-order of 1."""
-
-_NUDGE = 1e-9
-"""Targets are moved by as much, or ties would make the method turn in circles."""
-
-_TURNS, _MORE_TURNS = 6, 20
-"""Turns for each equation, and in addition, after which a program is given up."""
-
-_EXACT_OPERATIONS = 150
-"""Cost of an exact proof, in operations on an array, over the cube of its rows."""
-
-PROGRAM_OPERATIONS = 36
-"""The same of one program of the first round, about: three turns for each equation."""
+_NUDGE = 1e-9  # targets are moved by as much, or ties would make the method turn in circles
+_TURNS, _MORE_TURNS = 6, 20  # turns for each equation, and in addition, after which a program is given up
+_EXACT_OPERATIONS = 150  # cost of an exact proof, in operations on an array, over the cube of its rows
+PROGRAM_OPERATIONS = 36  # the same of one program of the first round, about: three turns for each equation
 
 
 @dataclass(frozen=True, slots=True, eq=False)

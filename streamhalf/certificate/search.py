@@ -36,37 +36,20 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabMoments, SlabStatistics
 
 Array = NDArray[np.float64]
-
+# Effort for stages that others follow, and for a second direction, where there is reason to look along one, if so few
+# others are left; the last stage takes 1
 _BEFORE_BOXES, _BEFORE_LABELS, _FOR_BOXES, _NARROW_REST = 0.05, 0.25, 1.5, 9
-"""Effort for stages that others follow, and for a second direction, where there is reason to look along one, if so few
-others are left; the last stage takes 1."""
-
-_CONSTANT = 4
-"""Largest degree beside a constant, whose two values higher ones gain nothing from."""
-
+_CONSTANT = 4  # largest degree beside a constant, whose two values higher ones gain nothing from
+# Families of a bound that is an exact count, not a minorant's mean, and of a bound of 0 that no search could raise
 EXACT, TOO_FEW = "counted", "too few rows"
-"""Families of a bound that is an exact count, not a minorant's mean, and of a bound of 0 that no search could raise."""
-
 _MANY_FEATURES = 8
-
+# Operations that a search may take: some for any features, and so many bounds of large ones
 FIRST_OPERATIONS, MATRICES = 1.2e10, 40
-"""Operations that a search may take: some for any features, and so many bounds of large ones."""
-
-PATIENCE = 8
-"""How much more effort than it took may go into a bound that is to be found again."""
-
-SAME = 3e-4
-"""Relative difference of two bounds that are the same."""
-
-BATCH = 8
-"""So many of the worst cells are improved at a time, whatever the number of cores."""
-
-NARROW = 1.3
-"""On cells whose ends have a smaller quotient the forms' ranking does not change any more."""
-
-WORTHWHILE = 0.003
-"""Refits that gain less than this share of the limit begin once more from another law."""
-
+PATIENCE = 8  # how much more effort than it took may go into a bound that is to be found again
+SAME = 3e-4  # relative difference of two bounds that are the same
+BATCH = 8  # so many of the worst cells are improved at a time, whatever the number of cores
+NARROW = 1.3  # on cells whose ends have a smaller quotient the forms' ranking does not change any more
+WORTHWHILE = 0.003  # refits that gain less than this share of the limit begin once more from another law
 _REPORTS = 20
 
 

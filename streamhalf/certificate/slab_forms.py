@@ -27,57 +27,29 @@ from streamhalf.kernels.monomials import count_monomials, degree_offset
 from streamhalf.reductions.slab_moments import SlabStatistics
 
 Array = NDArray[np.float64]
-Each: TypeAlias = Callable[..., Iterator[Any]]
-"""`map`, or that of a pool of threads."""
-
-NEXT_TO_NOTHING = 1e-100
-"""Added to every size, in the same units: more than products that underflow can amount to."""
-
-LINE_SEARCH = (0.05, 0.12, 0.25, 0.45)
-"""How far a refit may move the law of u towards the worst direction."""
-
+Each: TypeAlias = Callable[..., Iterator[Any]]  # `map`, or that of a pool of threads
+NEXT_TO_NOTHING = 1e-100  # added to every size, in the same units: more than products that underflow can amount to
+LINE_SEARCH = (0.05, 0.12, 0.25, 0.45)  # how far a refit may move the law of u towards the worst direction
+# By degree: minorants are fitted to a slab's law as if so many rows of N(0, 1) were in the slab as well. Those fitted
+# to a handful of rows are steep, and sum to a polynomial that no bound does justice; the higher the degree, the more
+# rows make a law.
 PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
-"""By degree: minorants are fitted to a slab's law as if so many rows of N(0, 1) were in the slab as well. Those fitted
-to a handful of rows are steep, and sum to a polynomial that no bound does justice; the higher the degree, the more rows
-make a law."""
-
-MINORANT, OVERHEAD = 1e4, 1e6
-"""Operations on the minorant of one slab, and on what no size matters to."""
-
-SLABS_TO_A_CELL = 2
-"""Slabs lose about half of what a cell loses by the spread of its own thresholds."""
-
-STEPS, FEW_SLABS = 4, 100
-"""Coarser slabs than these lose more than they save."""
-
-FINEST = 0.06
-"""Logarithm of the quotient of the ends of slabs that are always neighbours."""
-
-STALL = 1e-3
-"""A round of refitting that gains less than this share of the bound is the last."""
-
-TILE = 1 << 19
-"""Numbers of the moments in one product, which one thread makes."""
-
-UNIT = 2.0**-52
-"""Twice the largest relative error of one float64 operation: room for products of such errors."""
-
+MINORANT, OVERHEAD = 1e4, 1e6  # operations on the minorant of one slab, and on what no size matters to
+SLABS_TO_A_CELL = 2  # slabs lose about half of what a cell loses by the spread of its own thresholds
+STEPS, FEW_SLABS = 4, 100  # coarser slabs than these lose more than they save
+FINEST = 0.06  # logarithm of the quotient of the ends of slabs that are always neighbours
+STALL = 1e-3  # A round of refitting that gains less than this share of the bound is the last
+TILE = 1 << 19  # numbers of the moments in one product, which one thread makes
+UNIT = 2.0**-52  # twice the largest relative error of one float64 operation: room for products of such errors
+# Operations on a row's monomial, and on a minorant's coefficient, beside the sum over rows: up to 8 products for the
+# monomial, a division by the rows and one by the unit, 8 for the coefficient
 SUM_STEPS = 32
-"""Operations on a row's monomial, and on a minorant's coefficient, beside the sum over rows: up to 8 products for the
-monomial, a division by the rows and one by the unit, 8 for the coefficient."""
-
+# Operations from raw moments to a polynomial in u beside the sum over slabs: 764 pairings for Hermite degree 8, at
+# most 100 for the tables, the minorants' basis, weights and splits
 BASIS_STEPS = 1024
-"""Operations from raw moments to a polynomial in u beside the sum over slabs: 764 pairings for Hermite degree 8, at
-most 100 for the tables, the minorants' basis, weights and splits."""
-
-SMALLEST_SCALE = 1e-25
-"""Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
-
-MOST_ROUNDING = 1e-3
-"""Rows that their position may have moved by a larger share of their length say nothing."""
-
-LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30
-"""Slabs with larger ones, in units of the typical slab, take no part."""
+SMALLEST_SCALE = 1e-25  # rows smaller than this, or larger than its inverse, have moments that float64 cannot hold
+MOST_ROUNDING = 1e-3  # rows that their position may have moved by a larger share of their length say nothing
+LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30  # slabs with larger ones, in units of the typical slab, take no part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -395,12 +367,11 @@ def typical_unit(statistics: SlabStatistics) -> float:
 def _moved(longest: Array, dim: int, rounding: float) -> Array:
     """How far rounding may move z and s of a row, for each slab.
 
-    s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder
-    reflection), and dot products of d terms each off by at most d u |x|: together no more than
-    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|; beside a second direction Q is the product of
-    two such, and twice that is enough. z is one such dot product less the threshold t, q another.
-    |x| is at most |z| + |t| + |q|, the reach, + |s|, and |s| at most the root of the slab's sum of
-    |s|^degree: the `longest`. Rows that were put into a position are off by `rounding` |x| before.
+    s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder reflection), and dot
+    products of d terms each off by at most d u |x|: together no more than (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT
+    |x|; beside a second direction Q is the product of two such, and twice that is enough. z is one such dot product
+    less the threshold t, q another. |x| is at most |z| + |t| + |q|, the reach, + |s|, and |s| at most the root of the
+    slab's sum of |s|^degree: the `longest`. Rows that were put into a position are off by `rounding` |x| before.
     """
     return np.asarray((2 * (dim + 8) ** 1.5 * UNIT + rounding) * longest)
 
@@ -408,12 +379,11 @@ def _moved(longest: Array, dim: int, rounding: float) -> Array:
 def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:
     """Bound on the error of each slab's mean of (u·s)^m times mass, for every unit u.
 
-    A sum of n products, in any order and any number of pieces, is off by at most n u times the
-    sum of their absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section
-    4.2); with one operation more for every factor, so is a monomial's sum. Over all monomials of
-    degree m that makes n u times the sum of (sum_j |u_j s_j|)^m <= |s|^m: the `sizes`. The change
-    to the Hermite basis and all that follows is off by its number of operations times he_m with
-    all terms taken positive. Rows `moved` by r change (u·s)^m by at most (|s| + r)^m - |s|^m.
+    A sum of n products, in any order and any number of pieces, is off by at most n u times the sum of their absolute
+    values (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); with one operation more for every
+    factor, so is a monomial's sum. Over all monomials of degree m that makes n u times the sum of (sum_j |u_j s_j|)^m
+    <= |s|^m: the `sizes`. The change to the Hermite basis and all that follows is off by its number of operations times
+    he_m with all terms taken positive. Rows `moved` by r change (u·s)^m by at most (|s| + r)^m - |s|^m.
     """
     degree = sizes.shape[1] - 1
     table = hermite_from_powers(degree)

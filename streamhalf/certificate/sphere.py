@@ -30,30 +30,15 @@ from streamhalf.kernels.monomials import count_monomials, degree_offset, monomia
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
 _intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
-
-ROUNDING = 2.0**-52
-"""Twice the relative error of one operation."""
-
-INVERSE_STEPS = 5
-"""Solves with one factor: the bottom eigenvector to a few digits."""
-
-ROUGH, FINE = 1e-2, 1e-7
-"""How far below a guess the smallest eigenvalue is first looked for, in units of the matrix."""
-
-NEXT_TO = 5e-4
-"""The same in units of the guess: nearer ones fail too often to be worth a factor."""
-
+ROUNDING = 2.0**-52  # twice the relative error of one operation
+INVERSE_STEPS = 5  # solves with one factor: the bottom eigenvector to a few digits
+ROUGH, FINE = 1e-2, 1e-7  # how far below a guess the smallest eigenvalue is first looked for, in units of the matrix
+NEXT_TO = 5e-4  # the same in units of the guess: nearer ones fail too often to be worth a factor
+# Share of Polyak's step that is taken, and the square of the slope below which it gets smaller
 HALFWAY, SMALLEST_SLOPE = 0.5, 0.01
-"""Share of Polyak's step that is taken, and the square of the slope below which it gets smaller."""
-
-ASIDE = 0.1
-"""How far from the last y inverse iteration begins."""
-
-DESCENTS = 25
-"""Steps down the gradient."""
-
+ASIDE = 0.1  # how far from the last y inverse iteration begins
+DESCENTS = 25  # steps down the gradient
 _WIDENING = 4.0
 _MOST_TRIES = 16
 _UPPER = ord("U")
@@ -303,8 +288,7 @@ def gather_matrix(b: Array, ranks: Indices, shares: Array, matrix: Array) -> Non
             matrix[i, j] = b[ranks[i, j]] * shares[i, j]
 
 
-CELLS = 4096
-"""Pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends."""
+CELLS = 4096  # pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends
 
 
 class Sphere(NamedTuple):

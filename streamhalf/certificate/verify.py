@@ -46,13 +46,11 @@ from streamhalf.results import (
     replace,
 )
 
+# Sums over other chunks differ in rounding; the search then takes other turns, and ends at a bound that differs by
+# less than this share of it
 _BOUND_TOLERANCE = 5e-3
-"""Sums over other chunks differ in rounding; the search then takes other turns, and ends at a bound that differs by
-less than this share of it."""
-
-
+# The claim that quality and promise follow from error, certificate and tests of the document
 SAID_TWICE = "numbers given in two places"
-"""The claim that quality and promise follow from error, certificate and tests of the document."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

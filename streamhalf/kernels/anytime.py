@@ -1,9 +1,8 @@
 """Confidence bounds for an error rate that hold at every number of rows at once.
 
-With S errors in n independent rows, the mixture
-M_n(p) = B(S + 1/2, n - S + 1/2) / B(1/2, 1/2) / (p^S (1 - p)^(n - S)) is a martingale at the true
-rate p, so that {p: M_n(p) < 1/tau} holds p for every n simultaneously with probability 1 - tau
-(Ville's inequality). It is an interval about S / n: log M_n is convex in p.
+With S errors in n independent rows, the mixture M_n(p) = B(S + 1/2, n - S + 1/2) / B(1/2, 1/2) / (p^S (1 - p)^(n - S))
+is a martingale at the true rate p, so that {p: M_n(p) < 1/tau} holds p for every n simultaneously with probability 1 -
+tau (Ville's inequality). It is an interval about S / n: log M_n is convex in p.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, xlog1py, xlogy
 
-_HALVINGS = 64
-"""Of an interval of length one at most: its ends are then neighbouring numbers."""
+_HALVINGS = 64  # of an interval of length one at most: its ends are then neighbouring numbers
 
 
 def look_tau(tau: float, look: int) -> float:
@@ -31,8 +29,8 @@ def lower(errors: ArrayLike, n_rows: ArrayLike, tau: ArrayLike) -> NDArray[np.fl
     errors, n_rows
         Counts so far, of one or more sequences of rows; they need not be whole numbers.
     tau
-        Chance that the bound of a sequence is ever above its rate. A bound from either end, used
-        alone or with the other one, fails with chance `tau` at most.
+        Chance that the bound of a sequence is ever above its rate. A bound from either end, used alone or with the
+        other one, fails with chance `tau` at most.
     """
     return _end(errors, n_rows, tau, 0.0)
 

@@ -26,8 +26,7 @@ def binomial_lower(errors: float, n_rows: float, tau: float) -> float:
 def segment_upper(errors: NDArray[np.int64], rows: NDArray[np.int64], tau: float) -> float:
     """Upper bound of the rate from independent segments, whatever the distribution of their means.
 
-    It fails with probability tau at most. Errors within a segment may depend on each other in any
-    way.
+    It fails with probability tau at most. Errors within a segment may depend on each other in any way.
 
     Parameters
     ----------
@@ -36,14 +35,12 @@ def segment_upper(errors: NDArray[np.int64], rows: NDArray[np.int64], tau: float
 
     Notes
     -----
-    A bet against a rate m, with stake f of what is owned (0 < f <= 1), multiplies it by
-    1 - f (e - m n) / (R (1 - m)) >= 0 for a segment with e errors in n of at most R rows. At the
-    true rate each factor has mean 1 (at most 1 over segments drawn without replacement), so the
-    product, and its average over several stakes, is 1 / tau or more with probability tau at most
-    (Waudby-Smith and Ramdas, 2024, with constant stakes: the order of segments does not matter).
-    Every factor grows with m, so the rates that are not excluded end at one point. Stakes are
-    powers of 1/2 down to about what is best for means of the largest variance. A million segments
-    of 200 rows take about a second.
+    A bet against a rate m, with stake f of what is owned (0 < f <= 1), multiplies it by 1 - f (e - m n) / (R (1 - m))
+    >= 0 for a segment with e errors in n of at most R rows. At the true rate each factor has mean 1 (at most 1 over
+    segments drawn without replacement), so the product, and its average over several stakes, is 1 / tau or more with
+    probability tau at most (Waudby-Smith and Ramdas, 2024, with constant stakes: the order of segments does not
+    matter). Every factor grows with m, so the rates that are not excluded end at one point. Stakes are powers of 1/2
+    down to about what is best for means of the largest variance. A million segments of 200 rows take about a second.
     """
     largest = int(rows.max())
     pairs, counts = np.unique(errors + 1j * rows, return_counts=True)  # mostly few

@@ -1,7 +1,7 @@
 """A digest of rows that no chunking changes, and a sketch of how often rows repeat.
 
-The digest is a sum of row hashes modulo 2^64; the sketch holds the smallest hashes of rows without
-their numbers, and how often each was met.
+The digest is a sum of row hashes modulo 2^64; the sketch holds the smallest hashes of rows without their numbers, and
+how often each was met.
 """
 
 from __future__ import annotations
@@ -15,17 +15,10 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.margins import frozen
 
-KEPT = 1024
-"""Hashes that are kept: a sample of so many different rows."""
-
+KEPT = 1024  # hashes that are kept: a sample of so many different rows
 LARGEST = 2**64 - 1
-
-_BELOW_LIMIT = 8 * KEPT
-"""Different rows, about, whose hashes are looked at: the others cost a comparison each."""
-
-_CERTAIN = 1.25
-"""Rows for each different one, as estimated, from which some repeat: 8 standard deviations."""
-
+_BELOW_LIMIT = 8 * KEPT  # different rows, about, whose hashes are looked at: the others cost a comparison each
+_CERTAIN = 1.25  # rows for each different one, as estimated, from which some repeat: 8 standard deviations
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -35,9 +28,9 @@ def digest_rows(
 ) -> tuple[int, RowSketch]:
     """Sum over rows, modulo 2^64, of a hash of the row's bits, its label and its number.
 
-    Beside it a sketch of other hashes, of the row's bits and its label alone, up to `limit`.
-    Bits are taken 32 at a time: the top bit of a 64-bit word times any odd key is the top bit, and
-    two of them, two signs that changed, would cancel.
+    Beside it a sketch of other hashes, of the row's bits and its label alone, up to `limit`. Bits are taken 32 at a
+    time: the top bit of a 64-bit word times any odd key is the top bit, and two of them, two signs that changed, would
+    cancel.
     """
     from streamhalf.kernels import loops
 
@@ -72,9 +65,8 @@ def limit_for(n_rows: int) -> int:
 class RowSketch:
     """The smallest different hashes (KEPT,), rising, and how often each was met (KEPT,) int64.
 
-    Where there are fewer, the largest number fills up, met 0 times. A hash that is among the
-    smallest of all rows is so among those of any part that has it, so counts are exact, however
-    rows are chunked.
+    Where there are fewer, the largest number fills up, met 0 times. A hash that is among the smallest of all rows is so
+    among those of any part that has it, so counts are exact, however rows are chunked.
     """
 
     hashes: NDArray[np.uint64]

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_MANY = 256
-"""From this size on all vectors cost several times what the values and one vector do."""
-
-_BESIDE = 1e-9
-"""How far beside an eigenvalue the system is solved that its vector dominates."""
+_MANY = 256  # from this size on all vectors cost several times what the values and one vector do
+_BESIDE = 1e-9  # how far beside an eigenvalue the system is solved that its vector dominates
 
 
 def extreme_eigenpair(matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

@@ -1,7 +1,7 @@
 """Localisation (Algorithm 4) about a plane: which rows are accepted, and where they are taken.
 
-Of N(0, I) rows, those that are accepted at (v, t, delta) follow N(t v, I - (1 - delta^2) v v^T);
-z = A (x - t v) with A = I + (1/delta - 1) v v^T makes them N(0, I) again.
+Of N(0, I) rows, those that are accepted at (v, t, delta) follow N(t v, I - (1 - delta^2) v v^T); z = A (x - t v) with A
+= I + (1/delta - 1) v v^T makes them N(0, I) again.
 """
 
 from __future__ import annotations

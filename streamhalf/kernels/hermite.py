@@ -1,7 +1,7 @@
 """From monomial sketches to Hermite moments.
 
-he_a(x) = prod_j he_{a_j}(x_j), normalised under N(0, I). Both changes of basis are linear, so
-they are applied once to the finished sums and never to rows.
+he_a(x) = prod_j he_{a_j}(x_j), normalised under N(0, I). Both changes of basis are linear, so they are applied once to
+the finished sums and never to rows.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def partial_pairings(degree: int) -> tuple[tuple[tuple[int, int], ...], ...]:
 def wick_terms(dim: int, degree: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
     """Write every he_a with |a| = degree as a sum of monomials, one partial pairing at a time.
 
-    Yields (positions among the monomials of this degree, ranks of the monomials they get,
-    coefficients): the Hermite tensor is an alternating sum over partial pairings of equal
-    variables (Wick's formula), and dividing by sqrt(a!) normalises it.
+    Yields (positions among the monomials of this degree, ranks of the monomials they get, coefficients): the Hermite
+    tensor is an alternating sum over partial pairings of equal variables (Wick's formula), and dividing by sqrt(a!)
+    normalises it.
     """
     tuples = monomial_tuples(dim, degree)
     norms = np.sqrt(factorial_products(tuples))

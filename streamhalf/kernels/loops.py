@@ -1,12 +1,12 @@
 """Compiled loops over rows (Numba), each visiting a row once.
 
-Rows are turned into float64 columns 128 at a time, so that the loops over rows vectorise. A sum
-over features is one fused multiply-add after the other, in the order of the features: its bits
-depend on the row alone, not on its chunk, and are the same on every machine.
+Rows are turned into float64 columns 128 at a time, so that the loops over rows vectorise. A sum over features is one
+fused multiply-add after the other, in the order of the features: its bits depend on the row alone, not on its chunk,
+and are the same on every machine.
 
-The modules of this package call these functions, with arrays in C order; rows, labels and row
-numbers are read-only (`frozen`). All of them stand in this file: Numba renews its cache of machine
-code when the file of a function changes, whatever that function calls.
+The modules of this package call these functions, with arrays in C order; rows, labels and row numbers are read-only
+(`frozen`). All of them stand in this file: Numba renews its cache of machine code when the file of a function changes,
+whatever that function calls.
 """
 
 from __future__ import annotations
@@ -31,19 +31,10 @@ Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Words = NDArray[np.uint64]
 _intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
-
-ROWS = 128
-"""Rows that are turned into columns at once: up to 32 features stay in the first cache."""
-
-TILE = 256
-"""Rows whose products are summed at once in their own precision."""
-
-_STRIDE = ROWS + 8
-"""Numbers from one column to the next; at a power of two columns would displace each other."""
-
-CELL_SHIFT = 17
-"""Bits of a float32 number that do not name its cell."""
-
+ROWS = 128  # rows that are turned into columns at once: up to 32 features stay in the first cache
+TILE = 256  # rows whose products are summed at once in their own precision
+_STRIDE = ROWS + 8  # numbers from one column to the next; at a power of two columns would displace each other
+CELL_SHIFT = 17  # bits of a float32 number that do not name its cell
 _LN2 = math.log(2.0)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -167,8 +158,7 @@ def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
 def count_errors(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, shared: Counts, positive: Counts) -> None:
     """Add to `shared` (c, c), lower half, the rows whose label is neither sgn(v·x - shift) of two planes.
 
-    And to `positive` (c,) those labelled +1 among the errors of each. Errors of 64 rows are the bits
-    of one word.
+    And to `positive` (c,) those labelled +1 among the errors of each. Errors of 64 rows are the bits of one word.
     """
     columns, sums, c = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), len(shared)
     labels, wrong, words = np.empty(ROWS, np.bool_), np.empty(ROWS, np.uint8), np.empty((2, c + 1), np.uint64)
@@ -221,8 +211,8 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
 def _locate(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: int, out: NDArray[np.int32]) -> None:
     """Fill `out` with the number of rising edges <= value, for at most `ROWS` values.
 
-    The leading bits of a value in float32 name a cell; `first[cell]` edges lie in cells before, and
-    so many `steps` of a binary search find an edge in the fullest one.
+    The leading bits of a value in float32 name a cell; `first[cell]` edges lie in cells before, and so many `steps` of
+    a binary search find an edge in the fullest one.
     """
     narrow = np.empty(ROWS, np.float32)
     bits = narrow.view(np.uint32)
@@ -368,8 +358,8 @@ def sum_wedges(
 ) -> None:
     """Add a to `masses` (c,), a t x to `means` (c, d), a t² x x^T to `products` (c, p) if it has room.
 
-    t = sgn(m) (|m| - kappa)_+ / gamma of m = v·x - shift, and a = 1 / (1 + t²)²; `weights` (c, n)
-    receives t / (1 + t²).
+    t = sgn(m) (|m| - kappa)_+ / gamma of m = v·x - shift, and a = 1 / (1 + t²)²; `weights` (c, n) receives t / (1 +
+    t²).
     """
     columns, sums, c = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), len(masses)
     root, pairs, dim = np.empty((c, ROWS)), np.empty(products.shape[1]), X.shape[1]
@@ -406,8 +396,8 @@ def sum_slab_monomials(
 ) -> None:
     """Add to `sums` (n_slabs, m) every monomial of degree <= `degree` of s = sign · x basis, in rank order.
 
-    `order` puts rows slab by slab; those of slab i are bounds[i] to bounds[i + 1] of it. Four rows
-    at a time: a monomial of degree m is one of degree m - 1 times its largest variable.
+    `order` puts rows slab by slab; those of slab i are bounds[i] to bounds[i + 1] of it. Four rows at a time: a
+    monomial of degree m is one of degree m - 1 times its largest variable.
     """
     dim, some = basis.shape[1], np.zeros((4, sums.shape[1]))
     a, b, c, d = some[0], some[1], some[2], some[3]
@@ -499,9 +489,9 @@ def find_accepted(
 ) -> None:
     """Find the rows with u / top < exp(-steepness (v·x - aim)²), for each frame v.
 
-    `frames` (f, 3) holds aims, steepnesses and tops; V is padded. Of frame i, `places` (f, n) and
-    `along` (f, n) receive the place and v·x of `counts[i]` rows. A bound on -ln u from the exponent
-    of u settles most rows without an exponential function.
+    `frames` (f, 3) holds aims, steepnesses and tops; V is padded. Of frame i, `places` (f, n) and `along` (f, n)
+    receive the place and v·x of `counts[i]` rows. A bound on -ln u from the exponent of u settles most rows without an
+    exponential function.
     """
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
     bound, near, bits = np.empty(ROWS), np.empty(ROWS, np.bool_), uniforms.view(np.uint64)
@@ -559,8 +549,8 @@ def _philox(counter: Any, first_key: Any, second_key: Any) -> Any:
 def draw(rows: Counts, keys: Words, low: float, high: float, places: Counts, left: Doubles) -> int:
     """Draw a number u for each rising row number, and keep those in [low, high).
 
-    Fills in their places, if there is room, and (u - low) / (high - low), and returns how many
-    there are. Bits are those of `numpy.random.Generator(Philox)`: the upper 53 of word `row`.
+    Fills in their places, if there is room, and (u - low) / (high - low), and returns how many there are. Bits are
+    those of `numpy.random.Generator(Philox)`: the upper 53 of word `row`.
     """
     count, reached, width, placed = 0, np.int64(-1), high - low, len(places) > 0
     words = (np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0))

@@ -1,8 +1,7 @@
 """v·x of rows and what follows from it: sums in a fixed order, in float64 whatever the rows are.
 
-A row's margin has the same bits in every chunk, so whether a row is accepted, wrong or in a slab
-depends on the row alone. The loops are compiled (`kernels.loops`); Numba is imported when the first
-of them is called.
+A row's margin has the same bits in every chunk, so whether a row is accepted, wrong or in a slab depends on the row
+alone. The loops are compiled (`kernels.loops`); Numba is imported when the first of them is called.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 Rows = NDArray[np.floating[Any]]
-
-_PIECE = 16_384
-"""Rows whose float64 copies stay in cache."""
+_PIECE = 16_384  # rows whose float64 copies stay in cache
 
 
 def margins(X: Rows, V: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
 """Sums over rows of every monomial of degree <= k: the monomial sketch, each entry once.
 
-The Gram matrix of the monomials of degree <= k/2 holds all of them, the larger ones several times.
-One symmetric product is the simplest way to them. Degree 4 has a loop of its own: with x_0 = 1, a
-monomial of degree <= 4 is x_i x_j x_k x_l with i <= j <= k <= l, so pairs (i, j) meet only those
-pairs (k, l) that begin where they end. That needs a third of the products.
+The Gram matrix of the monomials of degree <= k/2 holds all of them, the larger ones several times. One symmetric
+product is the simplest way to them. Degree 4 has a loop of its own: with x_0 = 1, a monomial of degree <= 4 is x_i x_j
+x_k x_l with i <= j <= k <= l, so pairs (i, j) meet only those pairs (k, l) that begin where they end. That needs a
+third of the products.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from streamhalf.kernels.monomials import gram_positions, monomial_gram, monomial
 def sum_monomials(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
     """Sum over rows of every monomial of even degree <= `degree`, in rank order.
 
-    Products stay in the input's precision among a few rows and are summed in float64. Where
-    float32 overflows, the sum is taken again in float64.
+    Products stay in the input's precision among a few rows and are summed in float64. Where float32 overflows, the sum
+    is taken again in float64.
     """
     dim = X.shape[1]
     if degree != 4:

@@ -1,7 +1,7 @@
 """Monomials of degree <= m in d variables: how they are numbered, evaluated and multiplied.
 
-A monomial of degree m is a rising tuple of variable numbers, (2, 2, 6) for x3^2·x7. All monomials
-of one degree stand in colexicographic order, degrees one after the other, so that
+A monomial of degree m is a rising tuple of variable numbers, (2, 2, 6) for x3^2·x7. All monomials of one degree stand
+in colexicographic order, degrees one after the other, so that
 
 - the rank of a tuple has a closed form (`monomial_ranks`), and
 - the monomials of degree m with largest variable j are the first monomials of degree m - 1
@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SUB_BATCH_NBYTES = 4 << 20
-"""Feature matrices are built and multiplied in pieces of about this size: cache, not memory."""
-
+SUB_BATCH_NBYTES = 4 << 20  # feature matrices are built and multiplied in pieces of about this size: cache, not memory
 _AFFINE_ROWS = 4096
 
 
@@ -105,8 +103,8 @@ def gram_positions(dim: int, degree: int) -> tuple[NDArray[np.int64], NDArray[np
 def monomial_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
     """Sum over rows of m(x) m(x)^T, m all monomials of degree <= `degree`.
 
-    Products stay in the input's precision inside a sub-batch and are summed in float64. Where
-    float32 overflows, the sum is taken again in float64.
+    Products stay in the input's precision inside a sub-batch and are summed in float64. Where float32 overflows, the
+    sum is taken again in float64.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         total = _affine_gram(X) if degree == 1 else _feature_gram(X, degree)

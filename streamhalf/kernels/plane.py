@@ -29,8 +29,8 @@ def are_wrong(margin: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> NDArray
 class Plane:
     """{x : normal·x = threshold}; the halfspace is the side that the normal points to.
 
-    The normal may have any length but 0, so that a row that lies exactly on the plane as it was
-    given stays on it; `unit` is the same plane at length 1.
+    The normal may have any length but 0, so that a row that lies exactly on the plane as it was given stays on it;
+    `unit` is the same plane at length 1.
     """
 
     normal: NDArray[np.float64]

@@ -1,8 +1,7 @@
 """Contiguous segments of a data set, and how far the means of a quantity over them lie apart.
 
-For exchangeable rows F = sum n_s (mean_s - mean)² / variance / (S - 1) is about 1; for rows in
-clusters of up to a segment it is the factor by which a mean varies more than that of independent
-rows would (the design effect).
+For exchangeable rows F = sum n_s (mean_s - mean)² / variance / (S - 1) is about 1; for rows in clusters of up to a
+segment it is the factor by which a mean varies more than that of independent rows would (the design effect).
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
 MOST_SEGMENTS = 256
-
-ROWS_PER_SEGMENT = 32
-"""At least about so many rows of a pass in every segment."""
+ROWS_PER_SEGMENT = 32  # at least about so many rows of a pass in every segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +94,9 @@ def scatter_quantile(
 
     Notes
     -----
-    Over all orders of the rows (S - 1) F has mean S - 1 and the cumulants below: those of chi²
-    with S - 1 degrees, and what pairs of rows in one segment add. (A single row adds nothing where
-    segments are equal, for it is part of the variance too.) What they add to a quantile is that of
-    Cornish and Fisher, without the negative term.
+    Over all orders of the rows (S - 1) F has mean S - 1 and the cumulants below: those of chi² with S - 1 degrees, and
+    what pairs of rows in one segment add. (A single row adds nothing where segments are equal, for it is part of the
+    variance too.) What they add to a quantile is that of Cornish and Fisher, without the negative term.
     """
     degrees = max(1, len(counts) - 1)
     pairs, unequal = (1 / counts).sum(), (1 / counts).sum() - len(counts) ** 2 / counts.sum()

@@ -16,8 +16,7 @@ from scipy.special import ndtr
 from streamhalf.kernels.margins import frozen, padded
 from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
 
-_PRODUCT_ENTRIES = 10_000
-"""One small matrix product takes as long as so many products of two features of one row."""
+_PRODUCT_ENTRIES = 10_000  # one small matrix product takes as long as so many products of two features of one row
 
 
 def assign_slabs(margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -115,9 +114,8 @@ def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float6
 def sum_slab_products(X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
     """Sums of x x^T within slabs, packed: (c, n_slabs, d (d + 1) / 2) for `slabs` (c, n).
 
-    Where a slab has many rows it is one matrix product; where slabs hold a few rows each, the
-    products of a row are written out, and added to the sums of its slabs. Products in the precision
-    of X; sums in float64.
+    Where a slab has many rows it is one matrix product; where slabs hold a few rows each, the products of a row are
+    written out, and added to the sums of its slabs. Products in the precision of X; sums in float64.
     """
     from streamhalf.kernels import loops
 
@@ -146,8 +144,8 @@ def _multiply_slabs(X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_sla
 def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Orthonormal basis of the complement of the unit vector v, as columns (d, d - 1).
 
-    The Householder reflection that swaps v and the first axis, up to sign, without its first
-    column: orthogonal to rounding whatever v is.
+    The Householder reflection that swaps v and the first axis, up to sign, without its first column: orthogonal to
+    rounding whatever v is.
     """
     dim = len(v)
     mirror = v / np.linalg.norm(v)
@@ -175,8 +173,8 @@ def sum_slab_monomials(
 ) -> None:
     """Add to `sums` (n_slabs, monomials) every monomial of degree <= `degree` of s = sign·basis^T x, per slab.
 
-    All of it in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum
-    of n float32 numbers no more than 24 - log2(n) bits are certain.
+    All of it in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum of n float32
+    numbers no more than 24 - log2(n) bits are certain.
     """
     from streamhalf.kernels import loops
 

@@ -1,9 +1,8 @@
 """Every use of random numbers, by name: each has streams of its own, and no two uses share one.
 
-`SHARES` is one use in several places: one number for each row says whether it is held out and which
-learning pass takes it, and a part of a share is the rows with its smallest numbers. A run that
-tries several transforms takes the same streams in each: bounds add up over transforms (a union
-bound), for which they need not be independent.
+`SHARES` is one use in several places: one number for each row says whether it is held out and which learning pass takes
+it, and a part of a share is the rows with its smallest numbers. A run that tries several transforms takes the same
+streams in each: bounds add up over transforms (a union bound), for which they need not be independent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far a plane has to turn before a row lies on its other side.
 
-About the foot of the origin, t v, the plane (v, t) reaches x once it has turned by the angle whose
-tangent is |v·x - t| / |x_perp|. Its sine is the normalised margin: |v·x| / |x| where t is 0.
+About the foot of the origin, t v, the plane (v, t) reaches x once it has turned by the angle whose tangent is |v·x - t|
+/ |x_perp|. Its sine is the normalised margin: |v·x| / |x| where t is 0.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
 
-_ROUNDING = 1e-12
-"""Share of a squared length that rounding may hide; it is counted against agreement."""
-
+_ROUNDING = 1e-12  # share of a squared length that rounding may hide; it is counted against agreement
 _UNIT = float(np.finfo(np.float64).eps)
 
 
@@ -34,8 +32,8 @@ class Turns:
     length, threshold
         Of the plane's normal in the transform, and its threshold there at length 1.
     angle, shift
-        How far halfspaces may turn, and by how much their thresholds (at normals of length 1, in
-        the transform) may differ: those that agreement is about. Without an angle no row is agreed.
+        How far halfspaces may turn, and by how much their thresholds (at normals of length 1, in the transform) may
+        differ: those that agreement is about. Without an angle no row is agreed.
     """
 
     plane: Plane
@@ -65,10 +63,9 @@ class Turns:
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """For rows with these margins: sines of the angles, and whether every halfspace agrees.
 
-        With w = cos(a) v + sin(a) u of length 1 and a threshold t', w·x - t' is cos(a) (v·x - t) +
-        sin(a) u·x_perp + (t - t') - (1 - cos(a)) t. So all halfspaces with a <= A and
-        |t - t'| <= S say the same of a row where
-        |v·x - t| > (S + (1 - cos A) |t|) / cos A + tan(A) |x_perp|.
+        With w = cos(a) v + sin(a) u of length 1 and a threshold t', w·x - t' is cos(a) (v·x - t) + sin(a) u·x_perp + (t
+        - t') - (1 - cos(a)) t. So all halfspaces with a <= A and |t - t'| <= S say the same of a row where |v·x - t| >
+        (S + (1 - cos A) |t|) / cos A + tan(A) |x_perp|.
         """
         signed, squares = margins / self.length, self._squares(X)
         distances = np.abs(signed)

@@ -13,8 +13,8 @@ _NONE = np.empty(0, dtype=np.int64)
 def uniforms_at(seed: int, stream: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return one number in [0, 1) for each of the row numbers `rows`.
 
-    The counter of the generator (Philox) is the row number, so a task that runs again, another
-    chunking or another cluster draws the same numbers.
+    The counter of the generator (Philox) is the row number, so a task that runs again, another chunking or another
+    cluster draws the same numbers.
     """
     from streamhalf.kernels import loops
 

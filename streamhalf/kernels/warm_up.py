@@ -20,8 +20,8 @@ from streamhalf.kernels.uniforms import draw_rows
 def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
     """Compile what a run over rows of this dtype needs in this process, or load it from the cache.
 
-    `on_compile` is called once if anything must be compiled: once per machine, a few seconds. What
-    samples in memory need, which are wide, is loaded with its first call.
+    `on_compile` is called once if anything must be compiled: once per machine, a few seconds. What samples in memory
+    need, which are wide, is loaded with its first call.
     """
     from streamhalf.kernels import loops
 
