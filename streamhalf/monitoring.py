@@ -29,8 +29,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import Radial, RowTransform, make_transform
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
-from streamhalf.kernels import anytime
-from streamhalf.kernels.binomial import binomial_lower, binomial_upper
+from streamhalf.kernels.binomial import anytime_lower, anytime_upper, binomial_lower, binomial_upper, look_tau
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
@@ -409,7 +408,7 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
     record, number = reference_of(result), len(looks.before) + 1
     reference = Reference.behind(result, record, source.n_rows, labelled=source.is_labelled)
     found, wedge = run.reduce("watch", source, reference.likeness)
-    spent, n_candidates = anytime.look_tau(tau, number), max(1, len(result.candidates))
+    spent, n_candidates = look_tau(tau, number), max(1, len(result.candidates))
     comparison = Comparison(reference.profile, record, found, tolerance, spent, n_candidates)
     names = source.feature_names
     statements = comparison.statements(names, result.data.label_names)
@@ -455,7 +454,7 @@ def _summary(number: int, comparison: Comparison, source: Source, outcome: Drift
     error: dict[str, Any] = {}
     if profile.reads_labels:
         rate = float(found.means[profile.parts(source.dim)["errors"].start])
-        ends = (anytime.lower, anytime.upper)
+        ends = (anytime_lower, anytime_upper)
         low, high = (float(end(rate * found.n_rows, found.n_rows, comparison.tau)) for end in ends)
         error = {"error": rate, "error_low": low, "error_high": high}
     finished = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

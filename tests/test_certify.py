@@ -19,8 +19,7 @@ from streamhalf import DataError, UsageError
 from streamhalf.certificate.verify import SAID_TWICE
 from streamhalf.cli import main
 from streamhalf.kernels.binomial import binomial_upper
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.report.html import render_report
 from streamhalf.report.terminal import show_certificate
 from streamhalf.results import CertificateRecord, Halfspace, HalfspaceClass, OptRecord, Verdict, replace, seal

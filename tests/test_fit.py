@@ -18,8 +18,7 @@ from streamhalf import FitResult, MemoryBudgetError, Outcome, Verdict
 from streamhalf import events as told
 from streamhalf.data.block import RowRange
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.results import Method, NoticeCode, Record, Role, StopReason, to_json
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter, slowly

@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 import streamhalf
 from streamhalf import DataError, FitResult, UsageError
 from streamhalf.cli import main
-from streamhalf.kernels.anytime import look_tau
+from streamhalf.kernels.binomial import look_tau
 from streamhalf.report.notebook import watch_html
 from streamhalf.report.watching import details, verdict
 from streamhalf.results import Drift, replace

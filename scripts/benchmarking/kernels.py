@@ -6,8 +6,7 @@ import numpy as np
 
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
-from streamhalf.kernels.monomial_sums import sum_monomials
-from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.monomials import count_monomials, sum_monomials
 from streamhalf.kernels.slabs import assign_slabs, sum_slab_products
 
 _GEMM = 1024

@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import streamhalf
 from scripts.evaluation.tables import OURS, Advance, Cell, Part, Table
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 
 FRESH, SLACK = 20_000, 0.005
 NOISE = (0.0, 0.05)

@@ -30,7 +30,7 @@ from streamhalf import Halfspace, StreamLearner, Verdict
 from streamhalf.algorithms.plan import ERROR_TAU
 from streamhalf.algorithms.stream import BLOCK_ROWS
 from streamhalf.data.block import RowRange
-from streamhalf.kernels import anytime
+from streamhalf.kernels.binomial import anytime_lower, anytime_upper
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int8]]
@@ -111,7 +111,7 @@ def _missed_counts(n_streams: int = 500) -> int:
         errors = np.cumsum(rng.binomial(np.diff(looks, prepend=0)[:, None], rates), axis=0)
         chosen = np.argmin(errors, axis=1)
         wrong = errors[np.arange(len(looks)), chosen]
-        low, high = anytime.lower(wrong, looks, each), anytime.upper(wrong, looks, each)
+        low, high = anytime_lower(wrong, looks, each), anytime_upper(wrong, looks, each)
         missed += bool(((low > rates[chosen]) | (high < rates[chosen])).any())
     return missed
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer
 
 import streamhalf
 from streamhalf.data.block import Block
-from streamhalf.kernels.anytime import look_tau
+from streamhalf.kernels.binomial import look_tau
 from streamhalf.monitoring import PER_SHARE, Comparison, Reference
 from streamhalf.reductions.row_profile import RowProfile, RowProfilePartial
 from streamhalf.results import FitResult

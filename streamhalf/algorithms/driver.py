@@ -35,7 +35,7 @@ from streamhalf.data.transforms import Identity, RowTransform, make_transform
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
-from streamhalf.kernels.anytime import look_tau
+from streamhalf.kernels.binomial import look_tau
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.labels import Chow, LabelCounts

@@ -32,7 +32,7 @@ from streamhalf.data.transforms import Radial, RowTransform, make_transform
 from streamhalf.engine.checkpoint import pack, unpack
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, ignore
-from streamhalf.kernels.anytime import look_tau
+from streamhalf.kernels.binomial import look_tau
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.segments import Segments, merged_segments
 from streamhalf.monitoring import Reference

@@ -28,8 +28,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import generator_of, uniforms_at
+from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.reductions.rows import RowSample

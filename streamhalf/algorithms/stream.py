@@ -42,8 +42,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.transforms import Identity, make_transform
 from streamhalf.errors import TransformError
-from streamhalf.kernels import anytime
-from streamhalf.kernels.anytime import look_tau
+from streamhalf.kernels.binomial import anytime_lower, anytime_upper, look_tau
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.row_view import Bundle
@@ -527,7 +526,7 @@ class StreamState:
         if record is None or record.tau is None or record.by_label is None:
             return None
         wrong, n_rows = record.by_label.positive_errors + record.by_label.negative_errors, record.n_rows
-        here = float(anytime.upper(wrong, n_rows, record.tau / len(state.planes) / 2))
+        here = float(anytime_upper(wrong, n_rows, record.tau / len(state.planes) / 2))
         if record.segments is None:
             return results.replace(record, upper=here, upper_here=None)
         return results.replace(record, upper=max(here, record.upper), upper_here=here)
@@ -542,7 +541,7 @@ def _at_all_times(record: CertificateRecord, tau: float) -> CertificateRecord:
 
     def held(opt: OptRecord) -> OptRecord:
         wrong = math.ceil(opt.lower_empirical * record.n_rows * (1 - 1e-12))
-        lower = float(anytime.lower(wrong, record.n_rows, each))
+        lower = float(anytime_lower(wrong, record.n_rows, each))
         return results.replace(opt, lower=min(opt.lower_empirical, lower), tau=each)
 
     return results.replace(record, opt=held(record.opt), bounds=tuple(map(held, record.bounds)))

@@ -26,7 +26,7 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.events import KernelsCompiled, Observer, SearchProgress, ignore
 from streamhalf.kernels.binomial import binomial_lower
-from streamhalf.kernels.loops import listening
+from streamhalf.kernels.compiling import listening
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream

@@ -1,14 +1,16 @@
-"""The decorator of compiled functions."""
+"""The decorator of compiled functions, and a listener to compilation."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,3 +31,22 @@ def compiled(function: F, *, any_order: bool = False) -> F:
         settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
         atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
         return cast(F, compile_later(function))
+
+
+@contextlib.contextmanager
+def listening(on_compile: Callable[[], None]) -> Iterator[None]:
+    """Call back once if anything is compiled meanwhile."""
+
+    class First(event.Listener):
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.told:
+                self.told = True
+                on_compile()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", First()):
+        yield

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf import kernels
 from streamhalf.kernels.margins import frozen
 
 KEPT = 1024  # hashes that are kept: a sample of so many different rows
@@ -32,26 +33,20 @@ def digest_rows(
     time: the top bit of a 64-bit word times any odd key is the top bit, and two of them, two signs that changed, would
     cancel.
     """
-    from streamhalf.kernels import loops
-
     keys = column_keys(X.shape[1] * X.itemsize // 4 + 1)
     small, bits = np.empty(len(y), dtype=np.uint64), frozen(X).view(np.uint32)
-    total, count = loops.digest(bits, frozen(y), frozen(rows), keys, np.uint64(limit), small)
+    total, count = kernels.loops.digest(bits, frozen(y), frozen(rows), keys, np.uint64(limit), small)
     return int(total), RowSketch.of(small[:count])
-
-
-def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit words (the finaliser of SplitMix64)."""
-    values = (values ^ (values >> np.uint64(30))) * _FIRST
-    values = (values ^ (values >> np.uint64(27))) * _SECOND
-    return values ^ (values >> np.uint64(31))
 
 
 @cache
 def column_keys(count: int) -> NDArray[np.uint64]:
-    """One odd multiplier per word."""
+    """One odd multiplier per word (the finaliser of SplitMix64)."""
     with np.errstate(over="ignore"):
-        keys = mix(np.arange(1, count + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+        keys = np.arange(1, count + 1, dtype=np.uint64) * _ODD
+        keys = (keys ^ (keys >> np.uint64(30))) * _FIRST
+        keys = (keys ^ (keys >> np.uint64(27))) * _SECOND
+    keys = (keys ^ (keys >> np.uint64(31))) | np.uint64(1)
     keys.setflags(write=False)
     return keys
 
@@ -73,11 +68,11 @@ class RowSketch:
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, hashes: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> RowSketch:
-        """Of hashes in any order, which were met so often (None: once each)."""
+    def of(cls, hashes: NDArray[np.uint64], counts: NDArray[np.int64] | int = 1) -> RowSketch:
+        """Of hashes in any order, which were met so often."""
         different, place = np.unique(hashes, return_inverse=True)
         met = np.zeros(len(different), dtype=np.int64)
-        np.add.at(met, place, 1 if counts is None else counts)
+        np.add.at(met, place, counts)
         spare = (0, max(0, KEPT - len(different)))
         return cls(np.pad(different[:KEPT], spare, constant_values=LARGEST), np.pad(met[:KEPT], spare))
 

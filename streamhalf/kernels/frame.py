@@ -14,8 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf import kernels
 from streamhalf.kernels.margins import frozen, margins, padded
 from streamhalf.kernels.plane import Plane
+
+Rows = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,26 +47,22 @@ class Frame:
         """(delta^-2 - 1) / 2."""
         return (self.delta**-2 - 1) / 2
 
-    def coordinates(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    def coordinates(self, X: Rows) -> Array:
         """v·x of every row."""
         return margins(X, self.plane.normal)
 
-    def acceptance(self, along: NDArray[np.float64]) -> NDArray[np.float64]:
+    def acceptance(self, along: Array) -> Array:
         """Probability with which a row at v·x is accepted (Algorithm 4, line 1)."""
         return np.asarray(np.exp(-np.square(along - self.aim) * self.steepness))
 
-    def to_frame(self, X: NDArray[np.floating[Any]], along: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
+    def to_frame(self, X: Rows, along: Array) -> Rows:
         """A (x - t v) of every row, with its v·x at hand (Algorithm 4, line 3), as X is."""
         return self.show(X, np.arange(len(X)), along)
 
-    def show(
-        self, X: NDArray[np.floating[Any]], places: NDArray[np.int64], along: NDArray[np.float64]
-    ) -> NDArray[np.floating[Any]]:
+    def show(self, X: Rows, places: NDArray[np.int64], along: Array) -> Rows:
         """The same of the rows at some places."""
-        from streamhalf.kernels import loops
-
         shown, v = np.empty((len(places), X.shape[1]), dtype=X.dtype), self.plane.normal.astype(X.dtype)
-        loops.show(frozen(X), frozen(places), frozen(along), self.plane.threshold, 1 / self.delta - 1, v, shown)
+        kernels.loops.show(frozen(X), frozen(places), frozen(along), self.plane.threshold, 1 / self.delta - 1, v, shown)
         return shown
 
     def from_frame(self, plane: Plane) -> Plane:
@@ -73,8 +73,7 @@ class Frame:
         v, w = self.plane.normal, plane.normal
         along = float(w @ v)
         normal = w + (1 / self.delta - 1) * along * v
-        threshold = plane.threshold + self.plane.threshold * along / self.delta
-        return Plane(normal, threshold).unit()
+        return Plane(normal, plane.threshold + self.plane.threshold * along / self.delta).unit()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +81,8 @@ class FrameSet:
     """Several frames that look at rows at once, in the form that the loop takes them."""
 
     count: int
-    normals: NDArray[np.float64]
-    table: NDArray[np.float64]
+    normals: Array
+    table: Array
 
     @classmethod
     def of(cls, frames: Sequence[Frame], tops: Sequence[float]) -> FrameSet:
@@ -92,18 +91,14 @@ class FrameSet:
         table = [(frame.aim, frame.steepness, top) for frame, top in zip(frames, tops, strict=True)]
         return cls(len(frames), normals, np.array(table, dtype=np.float64))
 
-    def find(
-        self, X: NDArray[np.floating[Any]], uniforms: NDArray[np.float64]
-    ) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    def find(self, X: Rows, uniforms: Array) -> list[tuple[NDArray[np.int64], Array]]:
         """For each frame, the places of the rows that it accepts by their numbers, and their v·x.
 
         A row is accepted if its number u, over the frame's top, is below `Frame.acceptance`.
         """
-        from streamhalf.kernels import loops
-
         shape, counts = (self.count, len(X)), np.empty(self.count, dtype=np.int64)
         places, along = np.empty(shape, dtype=np.int64), np.empty(shape)
-        loops.find_accepted(frozen(X), frozen(uniforms), self.normals, self.table, places, along, counts)
+        kernels.loops.find_accepted(frozen(X), frozen(uniforms), self.normals, self.table, places, along, counts)
         return [(places[i, :count], along[i, :count]) for i, count in enumerate(counts.tolist())]
 
 

@@ -16,6 +16,12 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_ranks, monomial_tuples
 
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_MANY = 256  # from this size on all vectors cost several times what the values and one vector do
+_BESIDE = 1e-9  # how far beside an eigenvalue the system is solved that its vector dominates
+
 
 @cache
 def partial_pairings(degree: int) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -32,7 +38,7 @@ def partial_pairings(degree: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     return tuple(found)
 
 
-def wick_terms(dim: int, degree: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+def wick_terms(dim: int, degree: int) -> Iterator[tuple[Indices, Indices, Array]]:
     """Write every he_a with |a| = degree as a sum of monomials, one partial pairing at a time.
 
     Yields (positions among the monomials of this degree, ranks of the monomials they get, coefficients): the Hermite
@@ -52,11 +58,8 @@ def wick_terms(dim: int, degree: int) -> Iterator[tuple[NDArray[np.int64], NDArr
         yield positions, ranks, (-1) ** len(pairing) / norms[positions]
 
 
-def hermite_moments(moments: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
-    """Mean of every normalised Hermite polynomial of degree <= `degree` (entry 0 is 1).
-
-    Of each column, where there are several.
-    """
+def hermite_moments(moments: Array, dim: int, degree: int) -> Array:
+    """Mean of every normalised Hermite polynomial of degree <= `degree` (entry 0 is 1); of each column of several."""
     result = np.zeros_like(moments)
     for m in range(degree + 1):
         start, stop = degree_offset(dim, m), count_monomials(dim, m)
@@ -69,10 +72,16 @@ def hermite_moments(moments: NDArray[np.float64], dim: int, degree: int) -> NDAr
     return result
 
 
-def factorial_products(tuples: NDArray[np.int64]) -> NDArray[np.float64]:
+def hermite_gram(gram: Array, dim: int, degree: int) -> Array:
+    """Mean of H(x) H(x)^T from the mean Gram matrix of the monomials; I under N(0, I)."""
+    rows = hermite_moments(gram, dim, degree)
+    result = hermite_moments(np.ascontiguousarray(rows.T), dim, degree)
+    return (result + result.T) / 2
+
+
+def factorial_products(tuples: Indices) -> Array:
     """a! = prod_j a_j! of each rising tuple."""
-    result = np.ones(len(tuples))
-    run = np.ones(len(tuples))
+    result, run = np.ones(len(tuples)), np.ones(len(tuples))
     for position in range(1, tuples.shape[1]):
         same = tuples[:, position] == tuples[:, position - 1]
         run = np.where(same, run + 1, 1)
@@ -88,8 +97,16 @@ def gaussian_monomial_mean(variables: tuple[int, ...]) -> float:
     return float(math.prod(math.prod(range(1, power, 2)) for power in powers))
 
 
-def hermite_gram(gram: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
-    """Mean of H(x) H(x)^T from the mean Gram matrix of the monomials; I under N(0, I)."""
-    rows = hermite_moments(gram, dim, degree)
-    result = hermite_moments(np.ascontiguousarray(rows.T), dim, degree)
-    return (result + result.T) / 2
+def extreme_eigenpair(matrix: Array) -> tuple[float, Array]:
+    """The eigenvalue of largest size of a symmetric matrix, and a vector of length 1 to it."""
+    if len(matrix) < _MANY:
+        values, vectors = np.linalg.eigh(matrix)
+        i = int(np.argmax(np.abs(values)))
+        return float(values[i]), vectors[:, i]
+    values = np.linalg.eigvalsh(matrix)
+    value = float(values[int(np.argmax(np.abs(values)))])
+    # inverse iteration from outside of the spectrum; the start is nearly orthogonal to no vector
+    beside = value + np.copysign(_BESIDE * max(1.0, abs(value)), value)
+    start = np.random.default_rng(0).standard_normal(len(matrix))
+    vector = np.linalg.solve(matrix - beside * np.eye(len(matrix)), start)
+    return value, np.asarray(vector / np.linalg.norm(vector))

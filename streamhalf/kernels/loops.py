@@ -11,17 +11,15 @@ whatever that function calls.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numba.extending
 import numpy as np
 from llvmlite import ir
-from numba.core import event
 from numpy.typing import NDArray
 
 from streamhalf.kernels.compiling import compiled
@@ -30,6 +28,8 @@ Rows = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Labels = NDArray[np.int8]
+Slabs = NDArray[np.int32]
 _intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
 ROWS = 128  # rows that are turned into columns at once: up to 32 features stay in the first cache
 TILE = 256  # rows whose products are summed at once in their own precision
@@ -40,25 +40,6 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _PHILOX_A, _PHILOX_B = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _PHILOX_STEP = np.uint64(0xBB67AE8584CAA73B)
-
-
-@contextlib.contextmanager
-def listening(on_compile: Callable[[], None]) -> Iterator[None]:
-    """Call back once if anything is compiled meanwhile."""
-
-    class First(event.Listener):
-        told = False
-
-        def on_start(self, event: Any) -> None:
-            if not self.told:
-                self.told = True
-                on_compile()
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", First()):
-        yield
 
 
 @_intrinsic
@@ -96,11 +77,13 @@ def _count_bits(typing: Any, word: Any) -> Any:
 
 
 @compiled
-def _load(X: Rows, first: int, count: int, columns: Doubles) -> None:
-    """Turn rows into columns."""
+def _load(X: Rows, first: int, columns: Doubles) -> int:
+    """Turn the next `ROWS` rows into columns, and return how many there are."""
+    count = min(ROWS, len(X) - first)
     for r in range(count):
         for j in range(X.shape[1]):
             columns[j, r] = X[first + r, j]
+    return count
 
 
 @compiled
@@ -124,59 +107,74 @@ def _sum_products(columns: Doubles, V: Doubles, i: int, out: Doubles) -> None:
 
 
 @compiled
-def margins(X: Rows, V: Doubles, shifts: Doubles, out: Doubles) -> None:
-    """Fill `out` (c, n) with v·x - shift; V and shifts are padded, `out` is not."""
-    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+def _scratch(V: Doubles) -> tuple[Doubles, Doubles]:
+    """Room for rows as columns, and for their margins: (c, ROWS)."""
+    return np.zeros((V.shape[1], _STRIDE)), np.empty((len(V), ROWS))
+
+
+@compiled
+def _fill_margins(X: Rows, first: int, V: Doubles, shifts: Doubles, columns: Doubles, sums: Doubles) -> int:
+    """Fill `sums` with v·x - shift of the next `ROWS` rows, and return how many there are."""
+    count = _load(X, first, columns)
+    for i in range(0, len(V), 4):
+        _sum_products(columns, V, i, sums[i : i + 4])
+        for k in range(i, i + 4):
+            margin, shift = sums[k], shifts[k]
+            for r in range(ROWS):
+                margin[r] -= shift
+    return count
+
+
+@compiled
+def margins(X: Rows, V: Doubles, out: Doubles) -> None:
+    """Fill `out` (c, n) with v·x; V is padded, `out` is not."""
+    columns, sums = _scratch(V)
     for first in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - first)
-        _load(X, first, count, columns)
-        for i in range(0, len(out), 4):
+        count = _load(X, first, columns)
+        for i in range(0, len(out), 4):  # four at a time stay in the first cache
             _sum_products(columns, V, i, sums)
             for k in range(min(4, len(out) - i)):
                 margin, filled = sums[k], out[i + k, first : first + count]
                 for r in range(count):
-                    filled[r] = margin[r] - shifts[i + k]
+                    filled[r] = margin[r]
 
 
 @compiled
 def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
     """Fill `out` (n, k) with W (x - centre); W is padded."""
-    columns, sums = np.zeros((W.shape[1], _STRIDE)), np.empty((4, ROWS))
+    columns, sums = _scratch(W)
     for first in range(0, len(X), ROWS):
         count = min(ROWS, len(X) - first)
         for r in range(count):
             for j in range(X.shape[1]):
                 columns[j, r] = X[first + r, j] - centre[j]
         for i in range(0, out.shape[1], 4):
-            _sum_products(columns, W, i, sums)
-            for r in range(count):
-                for k in range(min(4, out.shape[1] - i)):
-                    out[first + r, i + k] = sums[k, r]
+            _sum_products(columns, W, i, sums[i : i + 4])
+        for r in range(count):
+            for i in range(out.shape[1]):
+                out[first + r, i] = sums[i, r]
 
 
 @compiled
-def count_errors(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, shared: Counts, positive: Counts) -> None:
+def count_errors(X: Rows, y: Labels, V: Doubles, shifts: Doubles, shared: Counts, positive: Counts) -> None:
     """Add to `shared` (c, c), lower half, the rows whose label is neither sgn(v·x - shift) of two planes.
 
     And to `positive` (c,) those labelled +1 among the errors of each. Errors of 64 rows are the bits of one word.
     """
-    columns, sums, c = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), len(shared)
+    (columns, sums), c = _scratch(V), len(shared)
     labels, wrong, words = np.empty(ROWS, np.bool_), np.empty(ROWS, np.uint8), np.empty((2, c + 1), np.uint64)
     for first in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - first)
-        _load(X, first, count, columns)
+        count = _fill_margins(X, first, V, shifts, columns, sums)
         words[:] = 0
         for r in range(count):
             labels[r] = y[first + r] > 0
             words[r >> 6, c] |= np.uint64(labels[r]) << np.uint64(r & 63)
-        for i in range(0, c, 4):
-            _sum_products(columns, V, i, sums)
-            for k in range(min(4, c - i)):
-                margin, shift = sums[k], shifts[i + k]
-                for r in range(ROWS):
-                    wrong[r] = np.uint8((margin[r] - shift >= 0) != labels[r])
-                for r in range(count):
-                    words[r >> 6, i + k] |= np.uint64(wrong[r]) << np.uint64(r & 63)
+        for i in range(c):
+            margin = sums[i]
+            for r in range(ROWS):
+                wrong[r] = np.uint8((margin[r] >= 0) != labels[r])
+            for r in range(count):
+                words[r >> 6, i] |= np.uint64(wrong[r]) << np.uint64(r & 63)
         for h in range(2):
             word = words[h]
             for i in range(c):
@@ -189,26 +187,23 @@ def count_errors(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, shar
 @compiled
 def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Counts) -> None:
     """Add rows to `counts` (c, 2 h + 2) by 1 + h + floor((v·x - shift) / width), tails clipped."""
-    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    (columns, sums), slab = _scratch(V), np.empty(ROWS, np.int32)
     half, inverse = counts.shape[1] // 2 - 1, 1.0 / width
-    low, high, slab = -half - 1.0, float(half), np.empty(ROWS, np.int32)
+    low, high = -half - 1.0, float(half)
     for first in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - first)
-        _load(X, first, count, columns)
-        for i in range(0, len(counts), 4):
-            _sum_products(columns, V, i, sums)
-            for k in range(min(4, len(counts) - i)):
-                margin, shift, row = sums[k], shifts[i + k], counts[i + k]
-                for r in range(ROWS):
-                    place = np.floor((margin[r] - shift) * inverse)
-                    place = place if place > low else low  # as is what is not a number
-                    slab[r] = np.int32(place if place < high else high)
-                for r in range(count):
-                    row[half + 1 + slab[r]] += 1
+        count = _fill_margins(X, first, V, shifts, columns, sums)
+        for i in range(len(counts)):
+            margin, row = sums[i], counts[i]
+            for r in range(ROWS):
+                place = np.floor(margin[r] * inverse)
+                place = place if place > low else low  # as is what is not a number
+                slab[r] = np.int32(place if place < high else high)
+            for r in range(count):
+                row[half + 1 + slab[r]] += 1
 
 
 @compiled
-def _locate(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: int, out: NDArray[np.int32]) -> None:
+def _locate(values: Doubles, edges: Doubles, first: Slabs, steps: int, out: Slabs) -> None:
     """Fill `out` with the number of rising edges <= value, for at most `ROWS` values.
 
     The leading bits of a value in float32 name a cell; `first[cell]` edges lie in cells before, and so many `steps` of
@@ -232,7 +227,7 @@ def _locate(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: in
 
 
 @compiled
-def number_cells(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: int, out: NDArray[np.int32]) -> None:
+def number_cells(values: Doubles, edges: Doubles, first: Slabs, steps: int, out: Slabs) -> None:
     """Fill `out` with the number of rising edges <= value."""
     for start in range(0, len(values), ROWS):
         _locate(values[start : start + ROWS], edges, first, steps, out[start : start + ROWS])
@@ -240,64 +235,46 @@ def number_cells(values: Doubles, edges: Doubles, first: NDArray[np.int32], step
 
 @compiled
 def scan_thresholds(
-    X: Rows,
-    y: NDArray[np.int8],
-    V: Doubles,
-    shifts: Doubles,
-    edges: Doubles,
-    first: NDArray[np.int32],
-    steps: int,
-    counts: Counts,
+    X: Rows, y: Labels, V: Doubles, shifts: Doubles, edges: Doubles, first: Slabs, steps: int, counts: Counts
 ) -> None:
     """Add rows to `counts` (c, 2, k + 1) by label, -1 first, and the number of edges <= v·x - shift."""
-    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    columns, sums = _scratch(V)
     cell, label = np.empty(ROWS, np.int32), np.empty(ROWS, np.int64)
     for start in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - start)
-        _load(X, start, count, columns)
+        count = _fill_margins(X, start, V, shifts, columns, sums)
         for r in range(count):
             label[r] = np.int64(y[start + r] > 0)
-        for i in range(0, len(counts), 4):
-            _sum_products(columns, V, i, sums)
-            for k in range(min(4, len(counts) - i)):
-                margin, shift, into = sums[k, :count], shifts[i + k], counts[i + k]
-                for r in range(count):
-                    margin[r] -= shift
-                _locate(margin, edges, first, steps, cell)
-                for r in range(count):
-                    into[label[r], cell[r]] += 1
+        for i in range(len(counts)):
+            into = counts[i]
+            _locate(sums[i, :count], edges, first, steps, cell)
+            for r in range(count):
+                into[label[r], cell[r]] += 1
 
 
 @compiled
-def count_margin_bins(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, first: int, counts: Counts) -> None:
+def count_margin_bins(X: Rows, y: Labels, V: Doubles, shifts: Doubles, first: int, counts: Counts) -> None:
     """Add rows to `counts` (c, 2, bins) by label, -1 first, and the size and sign of v·x - shift.
 
     The upper 13 bits below the sign are the octave and quarter of a size; `first` is bin 0 of either side.
     """
-    columns, sums, side = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), counts.shape[2] // 2
+    (columns, sums), side = _scratch(V), counts.shape[2] // 2
     bits = sums.view(np.uint64)
     for start in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - start)
-        _load(X, start, count, columns)
-        for i in range(0, len(counts), 4):
-            _sum_products(columns, V, i, sums)
-            for k in range(min(4, len(counts) - i)):
-                margin, size, into = sums[k], bits[k], counts[i + k]
-                for r in range(count):
-                    margin[r] -= shifts[i + k]
-                for r in range(count):
-                    place = np.int64((size[r] >> np.uint64(50)) & np.uint64(0x1FFF))
-                    place = min(max(place - first, np.int64(0)), np.int64(side - 1))
-                    into[np.int64(y[start + r] > 0), side + place if margin[r] >= 0 else side - 1 - place] += 1
+        count = _fill_margins(X, start, V, shifts, columns, sums)
+        for i in range(len(counts)):
+            margin, size, into = sums[i], bits[i], counts[i]
+            for r in range(count):
+                place = np.int64((size[r] >> np.uint64(50)) & np.uint64(0x1FFF))
+                place = min(max(place - first, np.int64(0)), np.int64(side - 1))
+                into[np.int64(y[start + r] > 0), side + place if margin[r] >= 0 else side - 1 - place] += 1
 
 
 @compiled
-def find_wrong(X: Rows, y: NDArray[np.int8], v: Doubles, shift: float, places: Counts, along: Doubles) -> int:
+def find_wrong(X: Rows, y: Labels, v: Doubles, shift: float, places: Counts, along: Doubles) -> int:
     """Fill in places and margins v·x - shift of rows whose label is not its sign, and return how many."""
     columns, sums, found = np.zeros((len(v), _STRIDE)), np.empty(ROWS), 0
     for first in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - first)
-        _load(X, first, count, columns)
+        count = _load(X, first, columns)
         sums[:] = 0.0
         for j in range(len(v)):  # in the order of `margins`, for the same bits
             column, weight = columns[j], v[j]
@@ -329,7 +306,7 @@ def count_values(X: Rows, places: Counts, edges: Doubles, counts: Counts, low: D
 
 
 @compiled
-def sum_slab_products(X: Rows, slabs: NDArray[np.int32], sums: Doubles) -> None:
+def sum_slab_products(X: Rows, slabs: Slabs, sums: Doubles) -> None:
     """Add the products of every row's features, in the precision of X, to those of its slabs: (c, n_slabs, p)."""
     products = np.empty(sums.shape[2])
     for r in range(len(X)):
@@ -361,20 +338,17 @@ def sum_wedges(
     t = sgn(m) (|m| - kappa)_+ / gamma of m = v·x - shift, and a = 1 / (1 + t²)²; `weights` (c, n) receives t / (1 +
     t²).
     """
-    columns, sums, c = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), len(masses)
-    root, pairs, dim = np.empty((c, ROWS)), np.empty(products.shape[1]), X.shape[1]
+    (columns, sums), c, dim = _scratch(V), len(masses), X.shape[1]
+    root, pairs = np.empty((c, ROWS)), np.empty(products.shape[1])
     for first in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - first)
-        _load(X, first, count, columns)
-        for i in range(0, c, 4):
-            _sum_products(columns, V, i, sums)
-            for k in range(min(4, c - i)):
-                for r in range(count):
-                    m = sums[k, r] - shifts[i + k]
-                    t = (m - min(max(m, -kappa), kappa)) / gamma
-                    root[i + k, r] = 1 / (1 + t * t)
-                    weights[i + k, first + r] = t * root[i + k, r]
-                    masses[i + k] += root[i + k, r] * root[i + k, r]
+        count = _fill_margins(X, first, V, shifts, columns, sums)
+        for i in range(c):
+            for r in range(count):
+                m = sums[i, r]
+                t = (m - min(max(m, -kappa), kappa)) / gamma
+                root[i, r] = 1 / (1 + t * t)
+                weights[i, first + r] = t * root[i, r]
+                masses[i] += root[i, r] * root[i, r]
         for r in range(count):
             row, place = X[first + r], 0
             if len(pairs):
@@ -392,7 +366,7 @@ def sum_wedges(
 
 @compiled
 def sum_slab_monomials(
-    X: Rows, signs: NDArray[np.int8], basis: Doubles, order: Counts, bounds: Counts, degree: int, sums: Doubles
+    X: Rows, signs: Labels, basis: Doubles, order: Counts, bounds: Counts, degree: int, sums: Doubles
 ) -> None:
     """Add to `sums` (n_slabs, m) every monomial of degree <= `degree` of s = sign · x basis, in rank order.
 
@@ -493,32 +467,27 @@ def find_accepted(
     receive the place and v·x of `counts[i]` rows. A bound on -ln u from the exponent of u settles most rows without an
     exponential function.
     """
-    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    (columns, sums), zeros = _scratch(V), np.zeros(len(V))
     bound, near, bits = np.empty(ROWS), np.empty(ROWS, np.bool_), uniforms.view(np.uint64)
     counts[:] = 0
     for first in range(0, len(X), ROWS):
-        count = min(ROWS, len(X) - first)
-        _load(X, first, count, columns)
+        count = _fill_margins(X, first, V, zeros, columns, sums)
         for r in range(count):  # u >= 2^(exponent - 1023), with room for rounding
             exponent = np.int32(bits[first + r] >> np.uint64(52))
             bound[r] = (1023 - exponent) * _LN2 + 1e-9
-        for i in range(0, len(frames), 4):
-            _sum_products(columns, V, i, sums)
-            for k in range(min(4, len(frames) - i)):
-                aim, steepness, top = frames[i + k]
-                margin, beside, found = sums[k], math.log(top), counts[i + k]
-                for r in range(ROWS):
+        for i in range(len(frames)):
+            aim, steepness, top = frames[i]
+            margin, beside, found = sums[i], math.log(top), counts[i]
+            for r in range(ROWS):
+                away = margin[r] - aim
+                near[r] = away * away * steepness <= bound[r] + beside
+            for r in range(count):
+                if near[r]:
                     away = margin[r] - aim
-                    near[r] = away * away * steepness <= bound[r] + beside
-                for r in range(count):
-                    if near[r]:
-                        away = margin[r] - aim
-                        chance = math.exp(-away * away * steepness)
-                        if uniforms[first + r] / top < chance:
-                            places[i + k, found] = first + r
-                            along[i + k, found] = margin[r]
-                            found += 1
-                counts[i + k] = found
+                    if uniforms[first + r] / top < math.exp(-away * away * steepness):
+                        places[i, found], along[i, found] = first + r, margin[r]
+                        found += 1
+            counts[i] = found
 
 
 @compiled
@@ -576,9 +545,7 @@ def _mix(word: Any) -> Any:
 
 
 @compiled
-def digest(
-    bits: NDArray[np.uint32], y: NDArray[np.int8], rows: Counts, keys: Words, limit: Any, small: Words
-) -> tuple[Any, int]:
+def digest(bits: NDArray[np.uint32], y: Labels, rows: Counts, keys: Words, limit: Any, small: Words) -> tuple[Any, int]:
     """Return the sum of the rows' hashes, and how many hashes of content went to `small`."""
     total, count, width = np.uint64(0), 0, bits.shape[1]
     for r in range(len(y)):

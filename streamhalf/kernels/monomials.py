@@ -1,21 +1,28 @@
-"""Monomials of degree <= m in d variables: how they are numbered, evaluated and multiplied.
+"""Monomials of degree <= m in d variables: how they are numbered, evaluated, multiplied and summed over rows.
 
 A monomial of degree m is a rising tuple of variable numbers, (2, 2, 6) for x3^2·x7. All monomials of one degree stand
 in colexicographic order, degrees one after the other, so that
 
 - the rank of a tuple has a closed form (`monomial_ranks`), and
-- the monomials of degree m with largest variable j are the first monomials of degree m - 1
-  times x_j (`evaluate_monomials`): whole blocks of rows of the feature matrix, no gathers.
+- the monomials of degree m with largest variable j are the first monomials of degree m - 1 times x_j
+  (`evaluate_monomials`): whole blocks of rows of the feature matrix, no gathers.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamhalf import kernels
+from streamhalf.kernels.margins import frozen
+
+Rows = NDArray[np.floating[Any]]
+Doubles = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 SUB_BATCH_NBYTES = 4 << 20  # feature matrices are built and multiplied in pieces of about this size: cache, not memory
 _AFFINE_ROWS = 4096
@@ -32,21 +39,20 @@ def degree_offset(dim: int, degree: int) -> int:
 
 
 @cache
-def monomial_tuples(dim: int, degree: int) -> NDArray[np.int64]:
+def monomial_tuples(dim: int, degree: int) -> Indices:
     """All rising tuples of exactly this degree, shape (count, degree), in rank order."""
     if degree == 0:
         return np.zeros((1, 0), dtype=np.int64)
-    lower = monomial_tuples(dim, degree - 1)
-    pieces = []
+    lower, pieces = monomial_tuples(dim, degree - 1), [np.zeros((0, degree), dtype=np.int64)]
     for j in range(dim):
         head = lower[: math.comb(j + degree - 1, degree - 1)]
         pieces.append(np.column_stack([head, np.full(len(head), j, dtype=np.int64)]))
-    tuples = np.concatenate(pieces) if pieces else np.zeros((0, degree), dtype=np.int64)
+    tuples = np.concatenate(pieces)
     tuples.setflags(write=False)
     return tuples
 
 
-def monomial_ranks(tuples: NDArray[np.int64], dim: int) -> NDArray[np.int64]:
+def monomial_ranks(tuples: Indices, dim: int) -> Indices:
     """Rank of each rising tuple (rows of `tuples`) among all monomials of all degrees."""
     n, degree = tuples.shape
     ranks = np.full(n, degree_offset(dim, degree), dtype=np.int64)
@@ -59,48 +65,36 @@ def monomial_ranks(tuples: NDArray[np.int64], dim: int) -> NDArray[np.int64]:
     return ranks
 
 
+def _padded_ranks(tuples: Indices, dim: int) -> Indices:
+    """Ranks of rising tuples of variables 1, ..., d; lower degrees have zeros in front."""
+    ranks = np.empty(len(tuples), dtype=np.int64)
+    zeros = np.count_nonzero(tuples == 0, axis=1)
+    for padding in np.unique(zeros):
+        chosen = zeros == padding
+        ranks[chosen] = monomial_ranks(tuples[chosen][:, padding:] - 1, dim)
+    return ranks
+
+
 def sub_batch_rows(n_features: int, itemsize: int) -> int:
     """Rows of a feature matrix that fit the sub-batch, at least 1,024 and at most 4,096."""
-    rows = SUB_BATCH_NBYTES // max(1, n_features * itemsize)
-    return int(min(4096, max(1024, rows)))
+    return min(4096, max(1024, SUB_BATCH_NBYTES // max(1, n_features * itemsize)))
 
 
-def evaluate_monomials(X: NDArray[np.floating[Any]], degree: int, out: NDArray[np.floating[Any]]) -> None:
+def evaluate_monomials(X: Rows, degree: int, out: Rows) -> None:
     """Fill `out` (monomials, rows) with every monomial of degree <= `degree` at the rows of X."""
-    if degree >= 1:
-        out[1 : X.shape[1] + 1] = X.T
-    extend_monomials(X.shape[1], degree, out)
-
-
-def extend_monomials(dim: int, degree: int, out: NDArray[np.floating[Any]]) -> None:
-    """Fill in 1 and the monomials of degree 2 and more, where `out` has the variables already."""
+    dim = X.shape[1]
     out[0] = 1
-    variables = out[1 : dim + 1]
+    if degree >= 1:
+        out[1 : dim + 1] = X.T
     for m in range(2, degree + 1):
         source, target = degree_offset(dim, m - 1), degree_offset(dim, m)
         for j in range(dim):
             width = math.comb(j + m - 1, m - 1)
-            np.multiply(out[source : source + width], variables[j], out=out[target : target + width])
+            np.multiply(out[source : source + width], out[1 + j], out=out[target : target + width])
             target += width
 
 
-@cache
-def gram_positions(dim: int, degree: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column of the Gram matrix at which each monomial of degree <= `degree` stands.
-
-    The lower half of a monomial's variables names the row, the upper half the column.
-    """
-    rows = np.empty(count_monomials(dim, degree), dtype=np.int64)
-    columns = np.empty_like(rows)
-    for m in range(degree + 1):
-        tuples = monomial_tuples(dim, m)
-        here = slice(degree_offset(dim, m), degree_offset(dim, m) + len(tuples))
-        rows[here] = monomial_ranks(tuples[:, : m // 2], dim)
-        columns[here] = monomial_ranks(tuples[:, m // 2 :], dim)
-    return rows, columns
-
-
-def monomial_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
+def monomial_gram(X: Rows, degree: int) -> Doubles:
     """Sum over rows of m(x) m(x)^T, m all monomials of degree <= `degree`.
 
     Products stay in the input's precision inside a sub-batch and are summed in float64. Where float32 overflows, the
@@ -113,11 +107,10 @@ def monomial_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float
     return total
 
 
-def _feature_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
+def _feature_gram(X: Rows, degree: int) -> Doubles:
     p = count_monomials(X.shape[1], degree)
     step = sub_batch_rows(p, X.itemsize)
-    features = np.empty((p, min(step, len(X))), dtype=X.dtype)
-    total = np.zeros((p, p))
+    features, total = np.empty((p, min(step, len(X))), dtype=X.dtype), np.zeros((p, p))
     for start in range(0, len(X), step):
         piece = X[start : start + step]
         window = features[:, : len(piece)]
@@ -126,7 +119,7 @@ def _feature_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float
     return total
 
 
-def _affine_gram(X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def _affine_gram(X: Rows) -> Doubles:
     """The Gram matrix of [1, x], from rows as they lie in memory."""
     dim = X.shape[1]
     total = np.zeros((dim + 1, dim + 1))
@@ -138,3 +131,64 @@ def _affine_gram(X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         total[1:, 1:] += piece.T @ piece
     total[1:, 0] = total[0, 1:]
     return total
+
+
+def sum_monomials(X: Rows, degree: int) -> Doubles:
+    """Sum over rows of every monomial of even degree <= `degree`, in rank order: the monomial sketch.
+
+    The Gram matrix of the monomials of half the degree holds all of them, the larger ones several times. Degree 4 has
+    a loop of its own: with x_0 = 1, a monomial of degree <= 4 is x_i x_j x_k x_l with i <= j <= k <= l, so pairs (i, j)
+    meet only those pairs (k, l) that begin where they end. That needs a third of the products. Products stay in the
+    input's precision among a few rows; where float32 overflows, the sum is taken again in float64.
+    """
+    dim = X.shape[1]
+    if degree != 4:
+        rows, columns = _gram_positions(dim, degree)
+        return monomial_gram(X, degree // 2)[rows, columns]
+    ranks = _loop_ranks(dim)
+    found, sums = np.zeros(len(ranks)), np.empty(len(ranks))
+    with np.errstate(over="ignore", invalid="ignore"):
+        kernels.loops.sum_quartics(frozen(X), found)
+    sums[ranks] = found
+    if X.dtype == np.float32 and not np.isfinite(sums).all():
+        return sum_monomials(X.astype(np.float64), degree)
+    return sums
+
+
+@cache
+def _gram_positions(dim: int, degree: int) -> tuple[Indices, Indices]:
+    """Row and column of the Gram matrix at which each monomial of degree <= `degree` stands.
+
+    The lower half of a monomial's variables names the row, the upper half the column.
+    """
+    tuples = [monomial_tuples(dim, m) for m in range(degree + 1)]
+    rows = [monomial_ranks(one[:, : m // 2], dim) for m, one in enumerate(tuples)]
+    columns = [monomial_ranks(one[:, m // 2 :], dim) for m, one in enumerate(tuples)]
+    return np.concatenate(rows), np.concatenate(columns)
+
+
+@lru_cache(maxsize=8)
+def _loop_ranks(dim: int) -> Indices:
+    """Ranks of the sums of the loop, in its order."""
+    # pairs (k, l), k <= l, falling k first: those with k >= j come before all others
+    partners = np.array([(k, m) for k in range(dim, -1, -1) for m in range(k, dim + 1)])
+    last = dim + 1
+    pairs = ((i, j, partners[: (last - j) * (last - j + 1) // 2]) for j in range(last) for i in range(j + 1))
+    return _padded_ranks(np.concatenate([np.insert(met, [0, 0], (i, j), axis=1) for i, j, met in pairs]), dim)
+
+
+def spread_gram(moments: Doubles, dim: int, degree: int) -> Doubles:
+    """The Gram matrix of the monomials of degree <= `degree`, from moments up to twice that."""
+    return moments[_product_ranks(dim, degree)]
+
+
+@lru_cache(maxsize=8)
+def _product_ranks(dim: int, degree: int) -> NDArray[np.int32]:
+    """Rank of the product of any two monomials of degree <= `degree`: (p, p)."""
+    tuples = np.concatenate([np.pad(monomial_tuples(dim, m) + 1, ((0, 0), (degree - m, 0))) for m in range(degree + 1)])
+    ranks = np.empty((len(tuples), len(tuples)), dtype=np.int32)
+    for row, factor in zip(ranks, tuples, strict=True):
+        both = np.column_stack([np.broadcast_to(factor, tuples.shape), tuples])
+        row[:] = _padded_ranks(np.sort(both, axis=1), dim)
+    ranks.setflags(write=False)
+    return ranks

@@ -1,4 +1,4 @@
-"""The plane that bounds a halfspace sgn(normal·x - threshold), in one space."""
+"""The plane that bounds a halfspace sgn(normal·x - threshold), and how far it has to turn to reach a row."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf import kernels
 from streamhalf.kernels.margins import frozen, margins
 
-_SHORT = 1e-140
+Rows = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
+
+_SHORT = 1e-140  # the squares of shorter normals vanish
+_ROUNDING = 1e-12  # share of a squared length that rounding may hide; it is counted against agreement
+_UNIT = float(np.finfo(np.float64).eps)
 
 
-def on_positive_side(margin: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Return True where sgn is +1, with sgn(0) = +1: the one home of that rule."""
+def on_positive_side(margin: Rows) -> NDArray[np.bool_]:
+    """True where sgn is +1, with sgn(0) = +1: the one home of that rule."""
     return np.asarray(margin >= 0)
 
 
-def are_wrong(margin: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Return True where sgn of a margin is not the label, row by row (the last axis)."""
+def are_wrong(margin: Rows, y: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """True where sgn of a margin is not the label, row by row (the last axis)."""
     return np.asarray(on_positive_side(margin) != (y > 0))
 
 
@@ -33,12 +39,11 @@ class Plane:
     `unit` is the same plane at length 1.
     """
 
-    normal: NDArray[np.float64]
+    normal: Array
     threshold: float = 0.0
 
     @property
     def dim(self) -> int:
-        """Features of the space."""
         return len(self.normal)
 
     @property
@@ -59,31 +64,27 @@ class Plane:
             return Plane(self.normal / length, self.threshold / length)
         return Plane(np.eye(self.dim)[0], self.threshold)
 
-    def moved_to(self, point: NDArray[np.float64]) -> Plane:
+    def moved_to(self, point: Array) -> Plane:
         """The parallel plane through a point."""
         return Plane(self.normal, float(self.normal @ point))
 
-    def margins(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    def margins(self, X: Rows) -> Array:
         """normal·x - threshold of every row, in float64: a threshold may cancel most of it."""
         return margins(X, self.normal) - self.threshold
 
-    def signs(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
+    def signs(self, X: Rows) -> NDArray[np.int8]:
         """+1 or -1 for every row."""
         return np.where(on_positive_side(self.margins(X)), np.int8(1), np.int8(-1))
 
-    def errors(self, X: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> int:
+    def errors(self, X: Rows, y: NDArray[np.int8]) -> int:
         """How many rows the halfspace gets wrong."""
         return int(np.count_nonzero(are_wrong(self.margins(X), y)))
 
-    def find_wrong(
-        self, X: NDArray[np.floating[Any]], y: NDArray[np.int8]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def find_wrong(self, X: Rows, y: NDArray[np.int8]) -> tuple[NDArray[np.intp], Array]:
         """Which rows the halfspace gets wrong, and their margins."""
-        from streamhalf.kernels import loops
-
         places, along = np.empty(len(X) + 1, dtype=np.int64), np.empty(len(X) + 1)
         normal = np.array(self.normal, dtype=np.float64)
-        n = loops.find_wrong(frozen(X), frozen(y), normal, float(self.threshold), places, along)
+        n = kernels.loops.find_wrong(frozen(X), frozen(y), normal, float(self.threshold), places, along)
         return places[:n].copy(), along[:n].copy()
 
     def angle_to(self, other: Plane) -> float:
@@ -92,7 +93,85 @@ class Plane:
         return 2 * math.atan2(float(np.linalg.norm(left - right)), float(np.linalg.norm(left + right)))
 
 
-def stack_planes(planes: Sequence[Plane]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def stack_planes(planes: Sequence[Plane]) -> tuple[Array, Array]:
     """Normals (c, d) and thresholds (c,) of several planes."""
-    normals = np.array([plane.normal for plane in planes])
-    return normals, np.array([plane.threshold for plane in planes])
+    return np.array([plane.normal for plane in planes]), np.array([plane.threshold for plane in planes])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """The angles by which a plane has to turn to reach rows, in the transform x -> matrix·(x - centre).
+
+    About the foot of the origin, t v, the plane (v, t) reaches x once it has turned by the angle whose tangent is
+    |v·x - t| / |x_perp|. Its sine is the normalised margin: |v·x| / |x| where t is 0.
+
+    Parameters
+    ----------
+    plane
+        Of the stored rows.
+    centre, matrix
+        The transform: (d,), and (d, d) or, where it scales features, (d,); 0 for constant ones.
+    length, threshold
+        Of the plane's normal in the transform, and its threshold there at length 1.
+    angle, shift
+        How far halfspaces may turn, and by how much their thresholds (at normals of length 1, in the transform) may
+        differ: those that agreement is about. Without an angle no row is agreed.
+    """
+
+    plane: Plane
+    centre: Array
+    matrix: Array
+    length: float
+    threshold: float
+    angle: float | None = None
+    shift: float = 0.0
+
+    @classmethod
+    def of(cls, plane: Plane, centre: Array, matrix: Array) -> Turns:
+        """For a plane of the stored rows; no row is agreed."""
+        if matrix.ndim == 1:
+            # where nothing moves nothing turns: such a weight is a part of the threshold
+            normal = np.divide(plane.normal, matrix, out=np.zeros_like(plane.normal), where=matrix > 0)
+        else:
+            # not every transform can be undone, but a plane that came out of it can be put back
+            normal = np.asarray(np.linalg.lstsq(matrix.T, plane.normal, rcond=None)[0], np.float64)
+        length = float(np.linalg.norm(normal)) or 1.0
+        return cls(plane, centre, matrix, length, (plane.threshold - float(plane.normal @ centre)) / length)
+
+    def measure(self, X: Rows, margins: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """For rows with these margins: sines of the angles, and whether every halfspace agrees.
+
+        With w = cos(a) v + sin(a) u of length 1 and a threshold t', w·x - t' is cos(a) (v·x - t) + sin(a) u·x_perp +
+        (t - t') - (1 - cos(a)) t. So all halfspaces with a <= A and |t - t'| <= S say the same of a row where
+        |v·x - t| > (S + (1 - cos A) |t|) / cos A + tan(A) |x_perp|.
+        """
+        signed, squares = margins / self.length, self._squares(X)
+        distances = np.abs(signed)
+        across = np.maximum(squares - (signed + self.threshold) ** 2, 0.0)
+        radii = np.hypot(distances, np.sqrt(across))
+        sines = np.divide(distances, radii, out=np.zeros_like(radii), where=radii > 0)
+        if self.angle is None:
+            return sines, np.zeros(len(sines), dtype=np.bool_)
+        cosine, turned = math.cos(self.angle), 2 * math.sin(self.angle / 2) ** 2
+        reach = (self.shift + turned * abs(self.threshold)) / cosine
+        lost = self._lost(X)
+        widest = lost + np.sqrt(across + _ROUNDING * (squares + self.threshold**2))
+        return sines, distances - lost > reach + math.tan(self.angle) * widest
+
+    def _lost(self, X: Rows) -> Array:
+        """A bound on rounding of margins and lengths in the transform, row by row."""
+        columns = np.abs(self.matrix) if self.matrix.ndim == 1 else np.linalg.norm(self.matrix, axis=0)
+        sizes = np.einsum("ij,j->i", np.abs(X).astype(np.float64), columns)
+        sizes += float(np.abs(self.centre) @ columns)
+        return np.asarray((len(columns) + 4) * _UNIT * sizes)
+
+    def _squares(self, X: Rows) -> Array:
+        """Squared length of every row in the transform, summed row by row."""
+        centred = X.astype(np.float64) - self.centre
+        if self.matrix.ndim == 1:
+            centred *= self.matrix
+            return np.asarray(np.einsum("ij,ij->i", centred, centred))
+        total = np.zeros(len(X))
+        for row in self.matrix:
+            total += np.einsum("ij,j->i", centred, row) ** 2
+        return total

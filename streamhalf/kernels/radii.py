@@ -1,4 +1,4 @@
-"""Lengths of rows, and those of N(0, I) rows, with signs, from uniform numbers."""
+"""Lengths of rows, and those of N(0, I) rows from uniform numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, ndtr, ndtri
-
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
 
 # The table: a normal variable is beyond 8.5 with probability 1e-17, less than one step of uniforms. Between 4,096
 # nodes a straight line is off by less than 1e-6.
@@ -36,11 +33,6 @@ def _chi_table(dim: int) -> NDArray[np.float64]:
     table: NDArray[np.float64] = np.sqrt(2 * np.where(normal < 0, lower, upper))
     table.setflags(write=False)
     return table
-
-
-def turns_at(seed: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the rising row numbers change to the opposite point: each with an even chance."""
-    return np.asarray(uniforms_at(seed, Stream.SIGNS, rows) < 0.5)
 
 
 def row_lengths(Z: NDArray[np.float64]) -> NDArray[np.float64]:

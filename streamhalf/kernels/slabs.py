@@ -13,40 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from streamhalf import kernels
 from streamhalf.kernels.margins import frozen, padded
 from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
+
+Rows = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 _PRODUCT_ENTRIES = 10_000  # one small matrix product takes as long as so many products of two features of one row
 
 
-def assign_slabs(margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]) -> NDArray[np.int32]:
+def assign_slabs(margin: Rows, edges: Array) -> NDArray[np.int32]:
     """Slab number of every margin, of any shape."""
-    from streamhalf.kernels import loops
-
     values = np.ascontiguousarray(margin, dtype=np.float64)
     slabs = np.zeros(values.shape, dtype=np.int32)
     if not len(edges):  # one slab, infinite margins included
         return slabs
-    loops.number_cells(frozen(values.reshape(-1)), *_located(edges), slabs.reshape(-1))
+    kernels.loops.number_cells(frozen(values.reshape(-1)), *_located(edges), slabs.reshape(-1))
     return slabs
 
 
-def scan_thresholds(
-    X: NDArray[np.floating[Any]],
-    y: NDArray[np.int8],
-    V: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    edges: NDArray[np.float64],
-) -> NDArray[np.int64]:
+def scan_thresholds(X: Rows, y: NDArray[np.int8], V: Array, thresholds: Array, edges: Array) -> NDArray[np.int64]:
     """Rows of either label, -1 first, in each slab of v·x - t: (c, 2, n_slabs)."""
-    from streamhalf.kernels import loops
-
     counts = np.zeros((len(V), 2, len(edges) + 1), dtype=np.int64)
-    loops.scan_thresholds(frozen(X), frozen(y), padded(V), padded(thresholds), *_located(edges), counts)
+    kernels.loops.scan_thresholds(frozen(X), frozen(y), padded(V), padded(thresholds), *_located(edges), counts)
     return counts
 
 
-def _located(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32], int]:
+def _located(edges: Array) -> tuple[Array, NDArray[np.int32], int]:
     """Edges, how many lie before each cell, and how often the fullest cell is halved."""
     edges = np.array(edges if len(edges) else [np.inf], dtype=np.float64)
     first = _edges_before_cells(edges.tobytes())
@@ -56,13 +50,11 @@ def _located(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
 @lru_cache(maxsize=64)
 def _edges_before_cells(edges: bytes) -> NDArray[np.int32]:
     """Edges in cells before each one; a cell is the leading bits of float32 numbers, in order."""
-    from streamhalf.kernels.loops import CELL_SHIFT
-
     with np.errstate(over="ignore"):
         words = (np.frombuffer(edges) + 0.0).astype(np.float32).view(np.uint32)
     masks = np.where(words >> np.uint32(31) == 1, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
-    cells = (words ^ masks) >> np.uint32(CELL_SHIFT)
-    return np.searchsorted(cells, np.arange(2 ** (32 - CELL_SHIFT) + 1)).astype(np.int32)
+    cells = (words ^ masks) >> np.uint32(kernels.loops.CELL_SHIFT)
+    return np.searchsorted(cells, np.arange(2 ** (32 - kernels.loops.CELL_SHIFT) + 1)).astype(np.int32)
 
 
 def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
@@ -70,7 +62,7 @@ def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
     return np.bincount(slab, minlength=n_slabs).astype(np.int64)
 
 
-def masses_about(eta: float, half_count: int, threshold: float) -> NDArray[np.float64]:
+def masses_about(eta: float, half_count: int, threshold: float) -> Array:
     """Return the N(0, 1) mass of the lower tail, slabs of width eta, and the upper tail."""
     edges = threshold + eta * np.arange(-half_count, half_count + 1)
     below = ndtr(edges)
@@ -97,13 +89,13 @@ class SlabOrder:
         return np.diff(self.bounds)
 
 
-def pack_symmetric(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+def pack_symmetric(matrices: Array) -> Array:
     """The upper halves of symmetric matrices (..., d, d), row by row: (..., d (d + 1) / 2)."""
-    packed: NDArray[np.float64] = matrices[..., *np.triu_indices(matrices.shape[-1])]
+    packed: Array = matrices[..., *np.triu_indices(matrices.shape[-1])]
     return packed
 
 
-def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+def unpack_symmetric(packed: Array, dim: int) -> Array:
     """The matrices again."""
     i, j = np.triu_indices(dim)
     matrices = np.zeros((*packed.shape[:-1], dim, dim))
@@ -111,24 +103,22 @@ def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float6
     return matrices
 
 
-def sum_slab_products(X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
+def sum_slab_products(X: Rows, slabs: NDArray[np.int32], n_slabs: int) -> Array:
     """Sums of x x^T within slabs, packed: (c, n_slabs, d (d + 1) / 2) for `slabs` (c, n).
 
     Where a slab has many rows it is one matrix product; where slabs hold a few rows each, the products of a row are
     written out, and added to the sums of its slabs. Products in the precision of X; sums in float64.
     """
-    from streamhalf.kernels import loops
-
     n_rows, dim = X.shape
     n_products = dim * (dim + 1) // 2
     if n_rows * n_products >= min(n_slabs, n_rows) * _PRODUCT_ENTRIES:
         return np.array([_multiply_slabs(X, slab, n_slabs) for slab in slabs])
     sums = np.zeros((len(slabs), n_slabs, n_products))
-    loops.sum_slab_products(frozen(X), frozen(slabs), sums)
+    kernels.loops.sum_slab_products(frozen(X), frozen(slabs), sums)
     return sums
 
 
-def _multiply_slabs(X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
+def _multiply_slabs(X: Rows, slab: NDArray[np.int32], n_slabs: int) -> Array:
     """Sort rows by slab, and multiply slab by slab, in pieces that stay in cache."""
     dim = X.shape[1]
     products, ordered = np.zeros((n_slabs, dim, dim)), SlabOrder.of(slab, n_slabs)
@@ -141,7 +131,7 @@ def _multiply_slabs(X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_sla
     return pack_symmetric(products)
 
 
-def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
+def complement_basis(v: Array) -> Array:
     """Orthonormal basis of the complement of the unit vector v, as columns (d, d - 1).
 
     The Householder reflection that swaps v and the first axis, up to sign, without its first column: orthogonal to
@@ -154,9 +144,7 @@ def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ascontiguousarray(reflection[:, 1:])
 
 
-def split_basis(
-    basis: NDArray[np.float64], direction: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def split_basis(basis: Array, direction: Array) -> tuple[Array, Array]:
     """The unit vector along the direction's part within a basis, and a basis of what is left."""
     along = basis.T @ direction
     along = along / np.linalg.norm(along)
@@ -164,25 +152,18 @@ def split_basis(
 
 
 def sum_slab_monomials(
-    X: NDArray[np.floating[Any]],
-    signs: NDArray[np.int8],
-    basis: NDArray[np.float64],
-    order: SlabOrder,
-    degree: int,
-    sums: NDArray[np.float64],
+    X: Rows, signs: NDArray[np.int8], basis: Array, order: SlabOrder, degree: int, sums: Array
 ) -> None:
     """Add to `sums` (n_slabs, monomials) every monomial of degree <= `degree` of s = sign·basis^T x, per slab.
 
     All of it in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum of n float32
     numbers no more than 24 - log2(n) bits are certain.
     """
-    from streamhalf.kernels import loops
-
     rows = frozen(order.order), frozen(order.bounds)
-    loops.sum_slab_monomials(frozen(X), frozen(signs), np.ascontiguousarray(basis), *rows, degree, sums)
+    kernels.loops.sum_slab_monomials(frozen(X), frozen(signs), np.ascontiguousarray(basis), *rows, degree, sums)
 
 
-def slab_extremes(margin: NDArray[np.float64], order: SlabOrder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def slab_extremes(margin: Array, order: SlabOrder) -> tuple[Array, Array]:
     """Smallest and largest margin in each slab; infinity and -infinity where a slab is empty."""
     low, high = np.full(len(order.counts), np.inf), np.full(len(order.counts), -np.inf)
     held = np.flatnonzero(order.counts)

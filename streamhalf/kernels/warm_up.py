@@ -8,13 +8,14 @@ from functools import cache
 
 import numpy as np
 
+from streamhalf import kernels
 from streamhalf.kernels.digest import digest_rows
 from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, margins, padded, transform_rows
-from streamhalf.kernels.monomial_sums import sum_monomials
+from streamhalf.kernels.monomials import sum_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
-from streamhalf.kernels.uniforms import draw_rows
+from streamhalf.kernels.streams import draw_rows
 
 
 def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
@@ -23,7 +24,7 @@ def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
     `on_compile` is called once if anything must be compiled: once per machine, a few seconds. What samples in memory
     need, which are wide, is loaded with its first call.
     """
-    from streamhalf.kernels import loops
+    from streamhalf.kernels.compiling import listening
 
     compiling = False
 
@@ -35,7 +36,7 @@ def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
     collecting = gc.isenabled()
     gc.disable()  # of no use to what Numba imports and links, and a third of the time
     try:
-        with loops.listening(tell):
+        with listening(tell):
             _touch_all(dtype)
             if compiling:
                 _touch_all("float64")
@@ -46,8 +47,6 @@ def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
 
 @cache
 def _touch_all(dtype: str) -> None:
-    from streamhalf.kernels import loops
-
     X, y, rows = frozen(np.ones((1, 1), dtype=dtype)), frozen(np.ones(1, dtype=np.int8)), np.zeros(1, np.int64)
     one, zero = np.ones((1, 1)), np.zeros(1)
     V, shift = padded(one), padded(zero)
@@ -58,11 +57,11 @@ def _touch_all(dtype: str) -> None:
     slab = assign_slabs(along[0], zero)
     scan_thresholds(X, y, one, zero, zero)
     sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2, np.zeros((2, 3)))
-    loops.sum_slab_products(X, frozen(slab[None]), np.zeros((1, 2, 1)))
-    loops.sum_wedges(X, V, shift, 0.0, 1.0, np.empty((1, 1)), np.zeros(1), one.copy(), one.copy())
+    kernels.loops.sum_slab_products(X, frozen(slab[None]), np.zeros((1, 2, 1)))
+    kernels.loops.sum_wedges(X, V, shift, 0.0, 1.0, np.empty((1, 1)), np.zeros(1), one.copy(), one.copy())
     Plane(one[0]).find_wrong(X, y)
-    loops.count_values(X, rows, one, np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros((1, 2)))
-    loops.count_margin_bins(X, y, V, shift, 0, np.zeros((1, 2, 4), np.int64))
+    kernels.loops.count_values(X, rows, one, np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros((1, 2)))
+    kernels.loops.count_margin_bins(X, y, V, shift, 0, np.zeros((1, 2, 4), np.int64))
     _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)
     frame = Frame(Plane(one[0]), 0.5)
     FrameSet.of([frame], [1.0]).find(X, uniforms)

@@ -29,9 +29,8 @@ from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
-from streamhalf.kernels.plane import Plane, are_wrong
+from streamhalf.kernels.plane import Plane, Turns, are_wrong
 from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.turns import Turns
 from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import REVIEW_COLUMNS, review_columns
 from streamhalf.label_issues.where import gatherings

@@ -19,8 +19,7 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.radii import turns_at
-from streamhalf.kernels.uniforms import draw_rows
+from streamhalf.kernels.streams import draw_rows, turns_at
 from streamhalf.reductions.base import Reduction, combine_all, reads_labels
 
 PIECE_NBYTES = 4 << 20

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.digest import KEPT, RowSketch, digest_rows, limit_for
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import uniforms_at
 from streamhalf.reductions.base import Summed
 
 

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.data.probabilities import Probabilities
 from streamhalf.kernels.margins import frozen
-from streamhalf.kernels.plane import Plane, are_wrong
+from streamhalf.kernels.plane import Plane, Turns, are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.turns import Turns
-from streamhalf.kernels.uniforms import generator_of, uniforms_at
+from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.margin_counts import log_odds
 from streamhalf.results.quality import CalibrationRecord

@@ -20,8 +20,7 @@ from streamhalf.data.zarr_writer import Column, Target
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.results import to_json
 from streamhalf.synthetic.distributions import (
     LAWS,

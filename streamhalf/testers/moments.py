@@ -13,11 +13,9 @@ from scipy.special import chdtri, eval_hermitenorm
 
 from streamhalf import results
 from streamhalf.config import RunConfig
-from streamhalf.kernels.eigen import extreme_eigenpair
-from streamhalf.kernels.hermite import gaussian_monomial_mean
+from streamhalf.kernels.hermite import extreme_eigenpair, gaussian_monomial_mean
 from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_tuples
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import generator_of
+from streamhalf.kernels.streams import Stream, generator_of
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
 from streamhalf.reductions.row_view import Bundle

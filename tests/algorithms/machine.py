@@ -13,8 +13,7 @@ from streamhalf.algorithms.row_split import RowSplit, RowSubset, window_rows_for
 from streamhalf.algorithms.state import LocalizationState, Step
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.transforms import Identity, RowTransform
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import Stage
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant

@@ -19,8 +19,7 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import memory
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.results import Method, Outcome, Role, Stage, StopReason, TestResult, overall_outcome
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.wedge import WedgeTester

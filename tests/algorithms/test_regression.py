@@ -18,8 +18,7 @@ from streamhalf.algorithms.plan import lacks_rows, plan_for_rows
 from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.results import Method, Outcome
 from tests.algorithms.runs import serial_run
 from tests.conftest import StoreWriter

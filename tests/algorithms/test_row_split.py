@@ -16,8 +16,7 @@ from streamhalf.algorithms.row_split import GROUP_CHUNKS, RowSplit, RowSubset, p
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments
 from streamhalf.results import HeldOutRecord, Sampling
 from streamhalf.testing import assert_close, assert_identical

@@ -14,8 +14,7 @@ from streamhalf.algorithms.plan import RunPlan, plan_for_rows
 from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.engine import memory
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.results import Method, PassRecord
 from tests.algorithms.runs import draw, serial_run
 

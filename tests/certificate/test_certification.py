@@ -29,8 +29,7 @@ from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import assign_slabs
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.reductions import RowDigest
 from streamhalf.results import AdviceCode, CertificateRecord, Halfspace, HalfspaceClass
 from streamhalf.testing import assert_close, assert_identical

@@ -13,7 +13,7 @@ from streamhalf.certificate.cells import Cell, cells_along
 from streamhalf.certificate.packing import pack_rows
 from streamhalf.certificate.search import Meter, Search, SearchConfig, compile_search
 from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
-from streamhalf.kernels.loops import listening
+from streamhalf.kernels.compiling import listening
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import complement_basis
 from tests.certificate.brute_force import Problem, predict

@@ -7,7 +7,7 @@ import pytest
 
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import uniforms_at
 
 DIM = 3
 CASES = [(0.5, 0.0), (0.1, 0.0), (0.02, 0.0), (0.5, 0.8), (0.1, -1.5), (0.05, 0.6), (0.7, 1.0)]

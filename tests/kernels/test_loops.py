@@ -19,7 +19,7 @@ from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, 
 from streamhalf.kernels.monomials import monomial_tuples
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import SlabOrder, complement_basis, scan_thresholds, sum_slab_monomials
-from streamhalf.kernels.uniforms import draw_rows, uniforms_at
+from streamhalf.kernels.streams import draw_rows, uniforms_at
 from streamhalf.kernels.warm_up import warm_up
 
 DTYPES = ["float32", "float64"]
@@ -211,10 +211,10 @@ def test_warm_up__tells_once_and_only_if_it_compiles(tmp_path: Path) -> None:
     warm_up("float32", lambda: told.append(1))
     assert told == []
     code = (
-        "import sys, numba; from streamhalf.kernels import loops, uniforms, margins\n"
+        "import sys, numba; from streamhalf.kernels import compiling, loops, streams, margins\n"
         "import numpy as np\n"
-        "with loops.listening(lambda: print('compiling')):\n"
-        "    print(uniforms.uniforms_at(0, 0, np.arange(2)).shape)\n"
+        "with compiling.listening(lambda: print('compiling')):\n"
+        "    print(streams.uniforms_at(0, 0, np.arange(2)).shape)\n"
         "    margins.frozen(np.zeros(2))"
     )
     for expected in ("compiling\n(2,)\n", "(2,)\n"):

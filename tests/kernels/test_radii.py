@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from streamhalf.kernels.radii import chi_radii, row_lengths, turns_at
+from streamhalf.kernels.radii import chi_radii, row_lengths
+from streamhalf.kernels.streams import turns_at
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 10, 300])

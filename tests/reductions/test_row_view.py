@@ -17,7 +17,7 @@ from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.uniforms import draw_rows, uniforms_at
+from streamhalf.kernels.streams import draw_rows, uniforms_at
 from streamhalf.reductions import (
     Bundle,
     CandidateSlabs,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.turns import Turns
+from streamhalf.kernels.plane import Plane, Turns
 from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.suspects import OtherModel, Suspects

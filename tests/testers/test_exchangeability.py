@@ -7,8 +7,7 @@ import pytest
 
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.reductions import SegmentScatter
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import Outcome, Role, SegmentMean, SegmentQuantity, Stage, TestResult
