@@ -34,15 +34,9 @@ from streamhalf.data.transforms import Identity, Isotropic, Radial, RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane, are_wrong
-<<<<<<< HEAD
-from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.streams import generator_of, uniforms_at
+from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction, Summed
 from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
-=======
-from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
-from streamhalf.reductions.base import Summed
->>>>>>> 09679963 (kernels: fifteen modules; one fill of margins behind all loops; random streams and what draws from them in one place)
 from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.logistic import Logistic, LogisticLine, penalties, plane_of
 from streamhalf.reductions.plane_slabs import ThresholdScan
