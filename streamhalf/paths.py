@@ -199,13 +199,13 @@ def write_text_to(path: AnyPath, text: str, *, storage_options: Mapping[str, Any
     Folder(folder, storage_options).write(file, text.encode("utf-8"))
 
 
-def read_text_from(url: AnyPath, most_nbytes: int, *, storage_options: Mapping[str, Any] | None = None) -> str:
-    """Return the text at a URL."""
+def read_from(url: AnyPath, most_nbytes: int, *, storage_options: Mapping[str, Any] | None = None) -> bytes:
+    """Return what is at a URL."""
     folder, file = _split(url)
     content = Folder(folder, storage_options).read(file, most_nbytes)
     if content is None:
         raise DataError(f"{public_name(os.fspath(url))}: there is no such object; check the URL")
-    return content.decode("utf-8")
+    return content
 
 
 def _split(url: AnyPath) -> tuple[str, str]:

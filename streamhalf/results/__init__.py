@@ -2,7 +2,6 @@
 
 # ruff: noqa: F403
 from streamhalf.results.audit import *
-from streamhalf.results.base import *
 from streamhalf.results.codes import *
 from streamhalf.results.parts import *
 from streamhalf.results.quality import *

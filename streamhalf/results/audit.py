@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from streamhalf.redact import plural
-from streamhalf.results.base import Record
-from streamhalf.results.codes import Notice
+from streamhalf.results.codes import Notice, Record
 from streamhalf.results.parts import DataRecord, Halfspace, PassRecord
 from streamhalf.results.quality import CalibrationRecord
 from streamhalf.results.results import Document, RunRecord, Versions

@@ -1,16 +1,62 @@
-"""Codes that travel: why a search stopped, what was noticed, what was looked at.
-
-Each is a small value; the report makes its sentence.
-"""
+"""The base of all records, and codes that travel: the report makes their sentences."""
 
 from __future__ import annotations
 
 import enum
-from typing import Any, TypeAlias
+import math
+import re
+import threading
+from reprlib import repr as shown
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
 
-from streamhalf.results.base import Record
+from streamhalf.errors import DataError
+
+T = TypeVar("T")
+
+replace = msgspec.structs.replace
+
+_CONVERTING = threading.Lock()
+"""msgspec prepares a class at its first use, which must not happen in two threads at once."""
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value that goes to JSON and comes back as data only; its numbers are finite, or None."""
+
+
+def finite(value: float) -> float:
+    """Return the nearest number that JSON can hold; NaN counts as huge."""
+    return _LARGEST if math.isnan(value) else min(max(float(value), -_LARGEST), _LARGEST)
+
+
+def to_json(value: Any) -> Any:
+    """Turn records into what `json.dumps` takes."""
+    return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in a record")
+
+
+def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
+    """Rebuild a record; the error names the value that does not fit, and its place."""
+    try:
+        with _CONVERTING:
+            return msgspec.convert(data, cls)
+    except (msgspec.ValidationError, RecursionError) as error:
+        what, _, place = str(error).replace("`", "").partition(" - at $")
+        value = data
+        for key, number in re.findall(r"\.(\w+)|\[(\d+)\]", place):  # .passes[0].name
+            value = value[int(number)] if number else value[key]
+        # a function, for in a plain replacement a backslash would count
+        what = re.sub(r"got \w+$", lambda _: f"got {shown(value)}", what)
+        raise DataError(f"{where}{place}: {what[:1].lower()}{what[1:]}") from None
 
 
 class Outcome(enum.StrEnum):
@@ -33,7 +79,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command line for this verdict."""
+        """Exit code of the command line."""
         return {Verdict.REJECTED: 10, Verdict.INCONCLUSIVE: 11}.get(self, 0)
 
 
@@ -55,10 +101,10 @@ class Sampling(enum.StrEnum):
 
 
 class Transform(enum.StrEnum):
-    """How rows are laid before they are tested.
+    """Transforms of rows before they are tested.
 
-    As they are stored; centred and of spread I; or about a centre with directions spread evenly,
-    distances from it and signs drawn anew.
+    As stored; centred and scaled to covariance I; or about a centre, with directions spread evenly, and distances from
+    it and signs drawn anew.
     """
 
     STORED = "stored"
@@ -69,8 +115,8 @@ class Transform(enum.StrEnum):
 class HalfspaceClass(enum.StrEnum):
     """The class of halfspaces that a number speaks of: all, or those through one point.
 
-    The centre is the point to which the transform moves the origin: in the isotropic one the mean
-    of the features, in the radial one that about which they are estimated to be spread evenly.
+    The centre is the point to which the transform moves the origin: in the isotropic one the mean of the features, in
+    the radial one that about which they are estimated to be spread evenly.
     """
 
     ANY = "any"
@@ -85,9 +131,8 @@ class HalfspaceClass(enum.StrEnum):
 class Method(enum.StrEnum):
     """How a candidate was found.
 
-    On the path of the theorem, by logistic regression, or by localised updates of a sample: from
-    the Chow vector or from the regression, by Chow vectors or least squares, in the isotropic or
-    in the radial transform.
+    On the path of the theorem, by logistic regression, or by localised updates of a sample: from the Chow vector or
+    from the regression, by Chow vectors or least squares, in the isotropic or in the radial transform.
     """
 
     PATH = "path"
@@ -103,7 +148,7 @@ class Method(enum.StrEnum):
 
 
 class Stage(enum.StrEnum):
-    """The pass of Algorithm 3 that comes next, or that a test_result is of."""
+    """The pass of Algorithm 3 that comes next, or that a test result is of."""
 
     INITIAL = "initial"
     UPDATE = "update"
@@ -116,10 +161,9 @@ class Stage(enum.StrEnum):
 class Role(enum.StrEnum):
     """Role of a tester in the verdict.
 
-    A required one decides; an early one warns, and what it is about is tested again in the final
-    pass; below the tested scale (refinement), and of an extra test, doubts do not count, but a
-    rejection does; an advisory one speaks of the order of rows, and a fallback is one upon which
-    the run began anew with rows drawn at random.
+    A required one decides. An early one warns; the final pass tests the same again. Below the tested scale (refinement)
+    and of an extra test, doubts do not count, but a rejection does. An advisory one speaks of the order of rows; after
+    a fallback one the run began anew with rows drawn at random.
     """
 
     REQUIRED = "required"
@@ -154,7 +198,7 @@ class Stop(Record, frozen=True):
     delta: float | None = None
 
 
-# what a piece of evidence is about
+# subjects of evidence: features are numbered from 0, directions are unit vectors, and None is no end
 
 
 class SegmentQuantity(enum.StrEnum):
@@ -167,20 +211,20 @@ class SegmentQuantity(enum.StrEnum):
 
 
 class Moment(Record, frozen=True, tag="moment"):
-    """The mean of a product of features (numbered from 0; of random directions, if sketched)."""
+    """The mean of a product of features (of random directions, if sketched)."""
 
     variables: tuple[int, ...]
     sketched: bool = False
 
 
 class SecondMoment(Record, frozen=True, tag="second-moment"):
-    """The mean of (u·x)² along a unit vector."""
+    """The mean of (u·x)² along a direction."""
 
     direction: tuple[float, ...]
 
 
 class Quadratic(Record, frozen=True, tag="quadratic"):
-    """The mean square of a quadratic polynomial that is largest along a unit vector."""
+    """The mean square of a quadratic polynomial that is largest along a direction."""
 
     direction: tuple[float, ...]
 
@@ -192,14 +236,14 @@ class AcceptanceRate(Record, frozen=True, tag="acceptance-rate"):
 
 
 class SlabShare(Record, frozen=True, tag="slab-share"):
-    """The share of rows with a margin in [low, high); None: without an end."""
+    """The share of rows with a margin in [low, high)."""
 
     low: float | None
     high: float | None
 
 
 class SlabSecondMoment(Record, frozen=True, tag="slab-second-moment"):
-    """The second moment along a unit vector of the rows with a margin in [low, high)."""
+    """The second moment along a direction of the rows with a margin in [low, high)."""
 
     low: float | None
     high: float | None
@@ -213,10 +257,7 @@ class WedgeShare(Record, frozen=True, tag="wedge-share"):
 
 
 class SegmentMean(Record, frozen=True, tag="segment-mean"):
-    """The mean of a quantity (of one feature, or of its product with y) over a segment of rows.
-
-    `segment` is its number, from 0, of `segments` equal ones.
-    """
+    """The mean of a quantity (of one feature, or of its product with y) in one of `segments` equal segments of rows."""
 
     segment: int
     quantity: SegmentQuantity

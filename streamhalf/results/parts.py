@@ -10,8 +10,7 @@ import numpy as np
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.redact import plural
-from streamhalf.results.base import Record
-from streamhalf.results.codes import HalfspaceClass, Method, Outcome, Role, Stage, Subject, Transform
+from streamhalf.results.codes import HalfspaceClass, Method, Outcome, Record, Role, Stage, Subject, Transform
 
 
 class ColumnUse(StrEnum):
@@ -61,9 +60,9 @@ class FeatureRecord(Record, frozen=True):
 class ColumnRecord(Record, frozen=True):
     """A column of a table, and the features made of it.
 
-    `gaps` are counted where the encoding was made; `fill` takes their place. `known` are the values
-    of a category that rarer ones are told from; `base` is the one without an indicator. `form` is
-    how numbers or dates are written in a column of text: the decimal mark, or as of strptime.
+    `gaps` are counted where the encoding was made; `fill` takes their place. `known` are the values of a category that
+    are not rare; `base` is the one without an indicator. `form` is how numbers or dates are written in a column of
+    text: the decimal mark, or a format of strptime.
     """
 
     name: str
@@ -78,27 +77,26 @@ class ColumnRecord(Record, frozen=True):
 
 
 class EncodingRecord(Record, frozen=True):
-    """How rows of a table become features, column by column; `dtype` is that of the features."""
+    """How the columns of a table become features of this dtype."""
 
     columns: tuple[ColumnRecord, ...]
     dtype: str = "float64"
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Return the names of the features in their order."""
+        """Names of the features, in order."""
         return tuple(one.name for column in self.columns for one in column.features)
 
     @property
     def used(self) -> tuple[str, ...]:
-        """Return the names of the columns that features are made of."""
+        """Names of the columns that features are made of."""
         return tuple(column.name for column in self.columns if column.features)
 
 
 class Evidence(Record, frozen=True):
-    """One measured quantity beside what N(0, I) would give.
+    """One measured quantity beside that of N(0, I).
 
-    `deviation` is the distance that is compared with `limit`, in the tester's own unit;
-    `observed` and `expected` are in the unit of the subject.
+    `deviation` is compared with `limit`, in the tester's unit; `observed` and `expected` are in that of the subject.
     """
 
     subject: Subject
@@ -109,10 +107,10 @@ class Evidence(Record, frozen=True):
 
 
 class TestResult(Record, frozen=True):
-    """A tester's word: statistic T against tolerance `limit` and null quantile q.
+    """A tester's statistic against its tolerance `limit` and its quantile under the null hypothesis.
 
-    `candidate` is the number of the halfspace it speaks of, `scale` the eta it was tested at,
-    `directions` the number of directions it was sketched on, where there are such.
+    `candidate` is the number of the halfspace it speaks of, `scale` the eta or delta it was tested at, `directions` the
+    number of directions it was sketched on (None: no such thing).
     """
 
     __test__: ClassVar[bool] = False  # nothing for pytest to collect
@@ -153,13 +151,12 @@ _SEVERITY = {Outcome.NOT_JUDGED: 0, Outcome.PASSED: 1, Outcome.INCONCLUSIVE: 2, 
 
 
 def worst_of(test_results: Iterable[TestResult]) -> TestResult | None:
-    """The test_result that matters most, among those that had a say."""
-    judged = (one for one in test_results if one.has_say)
-    return max(judged, key=lambda one: one.severity, default=None)
+    """Return the most severe of the test results that had a say."""
+    return max((one for one in test_results if one.has_say), key=lambda one: one.severity, default=None)
 
 
 def overall_outcome(test_results: Iterable[TestResult]) -> Outcome:
-    """Rejected if any tester rejects, else inconclusive if any is, else passed."""
+    """Return rejected if any tester rejects, else inconclusive if any is, else passed."""
     worst = worst_of(test_results)
     return Outcome.PASSED if worst is None else worst.outcome
 
@@ -184,21 +181,17 @@ class Halfspace(Record, frozen=True):
 
     @classmethod
     def of(cls, plane: Plane) -> Halfspace:
-        """From a plane of the stored features."""
         return cls(tuple(plane.normal.tolist()), -float(plane.threshold) or 0.0)
 
     @property
     def plane(self) -> Plane:
-        """The plane that bounds it."""
         return Plane(np.array(self.normal, dtype=np.float64), -self.offset)
 
 
 class DataRecord(Record, frozen=True):
-    """Which data a result speaks of; `features` are the names of theirs, if they have any.
+    """Which data a result speaks of: names of features if there are any, the snapshot of a versioned store.
 
-    `classes` are the labels that stand for -1 and +1, in this order, unless they are just these.
-    `encoding` says how features were made of the columns of a table, `snapshot` which one of a
-    versioned store was read.
+    `classes` are the labels that stand for -1 and +1, unless they are these; `encoding` is that of a table's columns.
     """
 
     rows: int
@@ -212,7 +205,7 @@ class DataRecord(Record, frozen=True):
 
     @property
     def label_names(self) -> tuple[str, str]:
-        """Names of the labels -1 and +1."""
+        """Names of -1 and +1."""
         low, high = self.classes or ("-1", "+1")
         return str(low), str(high)
 
@@ -235,7 +228,6 @@ class LabelErrors(Record, frozen=True):
 
     @classmethod
     def of(cls, n_rows: int, n_errors: int, positive: int, positive_errors: int) -> LabelErrors:
-        """From all rows and errors, and those of rows labelled +1."""
         return cls(positive, n_rows - positive, positive_errors, n_errors - positive_errors)
 
     @property
@@ -245,31 +237,30 @@ class LabelErrors(Record, frozen=True):
 
     @property
     def guess_error(self) -> float:
-        """Error of that constant guess, on the same rows."""
+        """Error of always guessing that label, on the same rows."""
         return min(self.positive, self.negative) / max(1, self.positive + self.negative)
 
     @property
     def rates(self) -> tuple[float, float]:
         """Share of wrong rows among those labelled +1, and among those labelled -1."""
-        return (self.positive_errors / max(1, self.positive), self.negative_errors / max(1, self.negative))
+        return self.positive_errors / max(1, self.positive), self.negative_errors / max(1, self.negative)
 
     @property
     def balanced(self) -> float:
-        """The mean of these two: the error if both labels were equally frequent."""
+        """The mean of these rates: the error if both labels were equally frequent."""
         return sum(self.rates) / 2
 
 
 class ErrorRecord(Record, frozen=True):
-    """Error on rows that no update used, and its upper bound.
+    """Error of a halfspace of the class `through` on rows that no update used, and its upper bound.
 
-    The bound is exactly binomial (`segments` None), for independent rows, unless errors come in
-    clusters: then it is for so many independent contiguous `segments` of the rows, whatever the
-    distribution of their means, and `upper_here` is the binomial one, for all rows of the data only. With 1
-    segment, errors drift from the first row to the last, and nothing is said about other rows.
+    The bound is exactly binomial (`segments` None), for independent rows, unless errors come in clusters: then it is
+    for so many independent contiguous `segments` of the rows, whatever the distribution of their means, and
+    `upper_here` is the binomial one, for all rows of the data only. With 1 segment, errors drift from the first row to
+    the last, and nothing is said about other rows.
 
-    `through` is the class of the halfspace. `tau` is the probability with which the bound may
-    fail, shared over the candidates that the halfspace was chosen among (None: the document's).
-    `by_label` splits rows and errors by label.
+    `tau` is the probability with which the bound may fail, shared over the candidates that the halfspace was chosen
+    among (None: the document's).
     """
 
     empirical: float
@@ -291,8 +282,8 @@ class ErrorRecord(Record, frozen=True):
 class TransformRecord(Record, frozen=True):
     """The row map of a run: rows of the isotropic transform are matrix·(x - centre).
 
-    In the radial transform their length and sign are drawn from `seed` and the number of the row;
-    `at_centre` is the share of rows that lie at the centre and stay there.
+    The radial transform also draws their length and sign from `seed` and the number of the row; the share `at_centre`
+    of the rows lies at the centre and stays there.
     """
 
     kind: str = Transform.STORED.value
@@ -313,23 +304,22 @@ class TransformRecord(Record, frozen=True):
         return HalfspaceClass.CENTRE if self.whitened and not about_origin else HalfspaceClass.ORIGIN
 
     def class_of(self, halfspace: Halfspace) -> HalfspaceClass:
-        """The smallest class that a halfspace among stored rows belongs to, as seen from here."""
+        """Return the smallest class of this transform that a halfspace of the stored features belongs to."""
         normal, centre = np.array(halfspace.normal), np.array(self.centre)
-        if self.through is HalfspaceClass.ORIGIN or normal.shape != centre.shape:
-            return HalfspaceClass.ANY if halfspace.offset else HalfspaceClass.ORIGIN
-        # a plane that came out of this transform is off by what margins of its rows are rounded by
-        size = abs(halfspace.offset) + float(np.abs(normal) @ np.abs(centre))
-        rounding = 4 * (len(normal) + 1) * float(np.finfo(np.float64).eps) * size
-        if abs(halfspace.offset + float(normal @ centre)) <= rounding:
-            return HalfspaceClass.CENTRE
+        if self.through is HalfspaceClass.CENTRE and normal.shape == centre.shape:
+            # a plane that came out of this transform is off by what margins of its rows are rounded by
+            size = abs(halfspace.offset) + float(np.abs(normal) @ np.abs(centre))
+            rounding = 4 * (len(normal) + 1) * float(np.finfo(np.float64).eps) * size
+            if abs(halfspace.offset + float(normal @ centre)) <= rounding:
+                return HalfspaceClass.CENTRE
         return HalfspaceClass.ANY if halfspace.offset else HalfspaceClass.ORIGIN
 
 
 class TransformTrial(Record, frozen=True):
-    """Trial of a transform: on a sample, and then by the tests of a run in it.
+    """Trial of a transform: on a sample, and then (`tried`) by the tests of a run in it.
 
-    `problem` is why there is no such transform, `features` (numbered from 0) those to blame, which
-    are `constant` or tell what others tell; `evidence` is what speaks most against it.
+    `problem` is why there is no such transform, `features` (numbered from 0) those to blame, which are `constant` or
+    collinear; `evidence` is what speaks most against it.
     """
 
     kind: Transform
@@ -350,7 +340,7 @@ class HeldOutRecord(Record, frozen=True):
 
 
 class LookRecord(Record, frozen=True):
-    """Rows start, ..., stop - 1, which were added at one look, and the part of tau that it spent.
+    """Rows start, ..., stop - 1, added at one look, and the part of tau that it spent.
 
     The error was measured on those whose uniform of `seed` lies in [low, high).
     """
@@ -364,10 +354,7 @@ class LookRecord(Record, frozen=True):
 
 
 class StreamRecord(Record, frozen=True):
-    """Rows of a stream that the numbers of its result speak of: start and stop, counted from 0.
-
-    The error and its bound are of `errors`, the tests of `tests`, and the certificate of `certificate`.
-    """
+    """Rows (start, stop) of a stream that the error and its bound, the tests, and the certificate speak of."""
 
     errors: tuple[int, int]
     tests: tuple[int, int]
@@ -377,11 +364,10 @@ class StreamRecord(Record, frozen=True):
 class DiagnosticsRecord(Record, frozen=True):
     """Data of the pictures in a report.
 
-    Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
-    `pair_moments` (d × d: normalised Hermite moments of degree 2; empty for wide data). Of the
-    final pass, for the returned halfspace sgn(v·x - t), |v| = 1: rows in slabs of `slab_width` of
-    v·x - t (the outer two are tails), and the largest second moment orthogonal to it between the
-    `eigen_edges`. `threshold` is t, in the run's transform.
+    Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and `pair_moments` (d × d:
+    normalised Hermite moments of degree 2; empty for wide data). Of the final pass, for the returned halfspace
+    sgn(v·x - t), |v| = 1: rows in slabs of `slab_width` of v·x - t (the outer two are tails), and the largest second
+    moment orthogonal to it between the `eigen_edges`. `threshold` is t, in the run's transform.
     """
 
     feature_moments: tuple[tuple[float, ...], ...]
@@ -394,13 +380,12 @@ class DiagnosticsRecord(Record, frozen=True):
 
 
 class CandidateRecord(Record, frozen=True):
-    """A candidate of the localisation: how it was found and how it did.
+    """A candidate of the localisation.
 
-    `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the
-    origin of the run's transform; `error` and `beta`, which bounds its disagreement with any
-    halfspace within eps of it, are None where no final pass measured them. `rate` is the share of
-    Gaussian rows that its update would accept (None: delta).
-    What `method` names was learnt in memory, from a sample, and has no scale.
+    `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the origin of the run's
+    transform. `beta` bounds its disagreement with any halfspace within eps of it; no final pass measured an `error` or
+    `beta` that is None. `rate` is the share of Gaussian rows that its update would accept (None: delta). Methods other
+    than the path learn in memory, from a sample, and have no scale.
     """
 
     delta: float
@@ -417,14 +402,12 @@ class CandidateRecord(Record, frozen=True):
 
 
 class PromiseRecord(Record, frozen=True):
-    """Supported promise of the tests of all steps down to a scale: error <= constant opt + eps.
+    """Promise that the tests of all steps down to a scale support: error <= constant opt + eps.
 
-    `deviation` is the deviation of quadratics from which on they exclude it at that scale,
-    `masses_off` what masses of slabs may be off by in sum, as far as the slab test could tell
-    (None: its slabs were wider than eps), and `constant` the worst that a program found among the
-    distributions that these and the tests at the scales above leave: a lower bound on the worst case (None:
-    quadratics were not tested in every direction and at every scale, or the scale is finer than
-    those that the program looked at).
+    Quadratics that are off by `deviation` or more are excluded at that scale; masses of slabs may be off by
+    `masses_off` in sum (None: slabs were wider than eps). `constant` is the worst that a program found among the
+    distributions that these tests leave, a lower bound on the worst case (None: quadratics were not tested in every
+    direction and at every scale, or the scale is finer than those that the program looked at).
     """
 
     delta: float
@@ -455,10 +438,10 @@ class FrameRecord(Record, frozen=True):
 class WatchReference(Record, frozen=True):
     """Held-out rows behind a result, as a watch compares new ones with them.
 
-    `means`, `deviations` (standard) and `factors` are of the quantities of `reductions.RowProfile`: (x - centre) /
-    scale of every feature, and so on. A factor above 1 says how much more a mean varies than that of independent rows,
-    because rows come in clusters. `beta` bounds the share of the rows on which halfspaces within `eta` (and `kappa` in
-    threshold) of the returned one disagree with it.
+    `means`, `deviations` (standard) and `factors` are of the quantities of `reductions.RowProfile`, such as (x -
+    centre) / scale of every feature. A mean varies by a factor more than that of independent rows where rows come in
+    clusters. `beta` bounds the share of the rows on which halfspaces within `eta` (and `kappa` in threshold) of the
+    returned one disagree with it.
     """
 
     n_rows: int

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.results.base import Record, replace
-from streamhalf.results.codes import HalfspaceClass, Verdict
+from streamhalf.results.codes import HalfspaceClass, Record, Verdict, replace
 from streamhalf.results.parts import ErrorRecord, Evidence, LabelErrors, PromiseRecord, TestResult, TransformRecord
 
 _RELIABILITY_BINS = 15
@@ -26,7 +25,7 @@ _MOST_STEPS = 100
 
 
 class ReliabilityBin(Record, frozen=True):
-    """Rows whose predicted probability lies in one bin: its mean, the share of label +1, rows."""
+    """Rows in one bin of predicted probability: its mean, and the share of label +1."""
 
     predicted: float
     observed: float
@@ -36,10 +35,9 @@ class ReliabilityBin(Record, frozen=True):
 class CalibrationRecord(Record, frozen=True):
     """Isotonic probability of label +1 as a function of the margin.
 
-    `margins` (rising; w·x - t with w of length 1, in the units of the stored features) and
-    `probabilities` are the corners of the curve, which is linear between and constant beyond them.
-    `slope` is that of a logistic curve without intercept, `mean_negative` and `mean_positive` the
-    mean probability of their own label over rows labelled -1 and +1.
+    `margins` (rising; w·x - t with w of length 1, in the units of the stored features) and `probabilities` are the
+    corners of the curve, which is linear between and constant beyond them. `slope` is that of a logistic curve without
+    intercept, `mean_negative` and `mean_positive` the mean probability of their own label over rows labelled -1 and +1.
     """
 
     n_rows: int
@@ -90,8 +88,8 @@ class CalibrationRecord(Record, frozen=True):
     def issue_scores(self) -> tuple[float, float]:
         """Return the largest score of an issue labelled -1, and of one labelled +1.
 
-        Confident learning: the other label is the more probable one, and about as probable as it
-        is on average over the rows that carry it.
+        Confident learning: the other label is the more probable one, and about as probable as it is on average over the
+        rows that carry it.
         """
         others = (self.mean_positive, self.mean_negative)
         negative, positive = (1 - max(0.5, _STRICTNESS * mean) for mean in others)
@@ -105,10 +103,9 @@ class CalibrationRecord(Record, frozen=True):
     def suspicions(
         self, margins: NDArray[np.float64], positive: NDArray[np.bool_], scores: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return what rows with these label scores are ranked by, the surest issue first.
+        """Return the mean of two log-odds against the given labels, which ranks rows: the surest issue first.
 
-        The mean of two log-odds against the given label: calibrated ones, which know that classes
-        differ, and those of a logistic curve, which go on where the calibrated ones are flat.
+        Calibrated ones know that classes differ; those of a logistic curve go on where the calibrated ones are flat.
         """
         scores = np.clip(scores, _SURE, 1 - _SURE)
         along = self.slope * np.where(positive, margins, -margins)
@@ -173,20 +170,14 @@ class AdviceCode(enum.StrEnum):
 
 
 class CertificateMethod(enum.StrEnum):
-    """How a bound was found: from slab moments, or by counting sets of rows that are in conflict.
-
-    No halfspace is right on all rows of such a set.
-    """
+    """How a bound was found: slab moments, or a count of sets of rows on which no halfspace is right everywhere."""
 
     MOMENTS = "moments"
     SETS = "sets"
 
 
 class Advice(Record, frozen=True):
-    """Advice that tightens a certificate, with the rows or the degree it takes.
-
-    `through` is the class of L, where the halfspace is not of it.
-    """
+    """Rows or degree that tighten a certificate; `through` is the class of L where the halfspace is not of it."""
 
     code: AdviceCode
     rows: int | None = None
@@ -195,7 +186,7 @@ class Advice(Record, frozen=True):
 
 
 class OptRecord(Record, frozen=True):
-    """No halfspace of the class `through` errs on less: on the rows at hand, and on their source.
+    """No halfspace of the class `through` errs on less, on the rows at hand (`lower_empirical`) and on their source.
 
     `tau` is the probability with which `lower`, of the source, may fail (None: the document's).
     """
@@ -218,25 +209,23 @@ class AngleRecord(Record, frozen=True):
 class CertificateRecord(Record, frozen=True):
     """Result of the certificate pass.
 
-    It read all rows: `digest` is a digest of every one, `n_positive` of them are labelled +1,
-    `repeated` is the share that are met more than once, and `times` how often a row is met on average.
-    The other numbers speak of `n_rows` rows, those that `share` and `seed` choose one by one; all if `share` is 1 (of a
-    stream: those that its document names). `error` is that of the halfspace on them, which is of the class `through`;
-    `ratio` is that over the bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are
-    those of every class that was looked at, `opt` among them.
+    It read all rows: `digest` is a digest of every one, `n_positive` of them are labelled +1, `repeated` is the share
+    that are met more than once, and `times` how often a row is met on average. The other numbers speak of `n_rows`
+    rows, those that `share` and `seed` choose one by one; all if `share` is 1 (of a stream: those that its document
+    names). `error` is that of the halfspace on them, which is of the class `through`; `ratio` is that over the bound
+    (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those of every class that was
+    looked at, `opt` among them.
 
-    They were computed from slabs about the plane with the unit normal `direction` and `threshold`,
-    of rows in `transform`: `slab_error` and `n_slabs` say which; the last are boxes along a second
-    direction `across` as well, unless that is empty. The angles, from that direction, and the
-    thresholds say where `opt` is weakest (None: beyond all rows, or of a class without thresholds);
-    the profile is of `opt` too, whatever the threshold. `effort` is how hard bounds were searched
-    for, in units of the usual effort.
+    With the `method` "moments", they were computed from slabs about the plane with the unit normal `direction` and
+    `threshold`, of rows in `transform`: `slab_error` and `n_slabs` say which; the last are boxes along a second
+    direction `across` as well, unless that is empty. The angles, from that direction, and the thresholds say where
+    `opt` is weakest (None: beyond all rows, or of a class without thresholds); the profile is of `opt` too, whatever
+    the threshold. `effort` is how hard bounds were searched for, in units of the usual effort.
 
-    All this is of the `method` "moments". With "sets" the bound is `n_sets` over `n_rows`: so many
-    disjoint sets of rows were found, on none of which any halfspace is right everywhere, by a
-    search about the halfspace; `share` is that of all rows. `searches` are the numbers of sets that
-    searches about several planes found, of which `n_sets` is the largest: how much it moves. There
-    are no slabs, angles and thresholds then.
+    With "sets" the bound is `n_sets` over `n_rows`: so many disjoint sets of rows were found, on none of which any
+    halfspace is right everywhere, by a search about the halfspace; `share` is that of all rows. `searches` are the
+    numbers of sets that searches about several planes found, of which `n_sets` is the largest. There are no slabs,
+    angles and thresholds then.
     """
 
     n_rows: int
@@ -281,20 +270,18 @@ class CertificateRecord(Record, frozen=True):
 
 
 _CHANCE = 2.0
-"""In standard errors: what a held-out error exceeds that of all rows by, but for chance."""
+"""In standard errors: beyond it, a held-out error exceeds that of all rows by more than chance."""
 
 
 class Quality(Record, frozen=True, kw_only=True):
     """How good a halfspace is, how good any could be, and what guessing costs.
 
-    `error`, `lower` and `guess` are shares of all `rows` of the data. `error` was counted on them,
-    or on held-out rows where those show a larger one (`held_out`). `upper` bounds the error on
-    fresh rows and fails with probability `tau` (None: errors drift along the rows).
-    No halfspace of the class `through` errs on less than `lower` (None: no bound for a class that
-    holds the halfspace), and `factor` is error / lower. Both hold with `confidence`: 1
-    where every row was counted, less from a random sample. `guess` is the error of always saying
-    `guess_label` (-1 or +1). Of a stream, `error` and `guess` are of its held-out rows, `lower` and
-    `factor` of the rows of its certificate.
+    `error`, `lower` and `guess` are shares of all `rows` of the data. `error` was counted on them, or on held-out rows
+    where those show a larger one (`held_out`). `upper` bounds the error on fresh rows and fails with probability `tau`
+    (None: errors drift along the rows). No halfspace of the class `through` errs on less than `lower` (None: no bound
+    for a class that holds the halfspace), and `factor` is error / lower. Both hold with `confidence`: 1 where every row
+    was counted, less from a random sample. `guess` is the error of always saying `guess_label` (-1 or +1). Of a stream,
+    `error` and `guess` are of its held-out rows, `lower` and `factor` of the rows of its certificate.
     """
 
     rows: int
@@ -332,41 +319,38 @@ def make_quality(
     )
     if certificate is None:
         return found
-    if streamed:
-        if not certificate.comparable:
-            return found
-        alike = 1.0 if certificate.error == 0 else None
-        lower, factor = certificate.opt.lower_empirical, alike if certificate.ratio is None else certificate.ratio
-        return replace(found, lower=lower, factor=factor, through=certificate.opt.through)
-    counted = certificate.error
-    drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if certificate.share < 1 else 0)
-    noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5
-    more = certificate.share < 1 and error.n_rows > certificate.n_rows  # which tell it better
-    found = replace(found, held_out=found.held_out and (more or error.empirical > counted + noise))
-    if not found.held_out:
-        found = replace(found, error=counted)
-    if (n_positive := certificate.n_positive) is not None:
-        all_labels = LabelErrors.of(rows, 0, n_positive, 0)
-        found = replace(found, guess=all_labels.guess_error, guess_label=all_labels.guess)
+    sampled = certificate.share < 1 and not streamed
+    if not streamed:
+        counted = certificate.error
+        drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if sampled else 0)
+        noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5
+        more = sampled and error.n_rows > certificate.n_rows  # held-out rows tell it better
+        if not (found.held_out and (more or error.empirical > counted + noise)):
+            found = replace(found, held_out=False, error=counted)
+        if certificate.n_positive is not None:
+            labels = LabelErrors.of(rows, 0, certificate.n_positive, 0)
+            found = replace(found, guess=labels.guess_error, guess_label=labels.guess)
     if not certificate.comparable:
         return found
-    lower, confidence = certificate.opt.lower_empirical, 1.0
-    if certificate.share < 1:
-        lower, confidence = certificate.opt.lower, 1 - 2 * (certificate.opt.tau or 0.0)
-    factor = found.error / lower if lower > 0 else 1.0 if found.error == 0 else None
-    through = certificate.opt.through
-    return replace(found, lower=lower, factor=factor, confidence=confidence, through=through)
+    opt, wrong = certificate.opt, certificate.error if streamed else found.error
+    lower = opt.lower if sampled else opt.lower_empirical
+    return replace(
+        found,
+        lower=lower,
+        factor=wrong / lower if lower > 0 else 1.0 if wrong == 0 else None,
+        confidence=1 - 2 * (opt.tau or 0.0) if sampled else 1.0,
+        through=opt.through,
+    )
 
 
 class PromiseCode(enum.StrEnum):
     """Codes of promises, and of reasons for none.
 
-    HOLDS: the tests passed, and the bound that follows is below the error of guessing. FACTOR: the
-    certificate proves a factor of the best on the rows of the data. All others promise nothing:
-    VACUOUS, the tests passed but their bound is above the error of guessing; NO_CONSTANT, they
-    passed but no constant is known here; FEATURES, a test rejected the features; NO_BETTER, the
-    halfspace may be no better than guessing; NOISE, label noise stopped the tests, and more rows
-    do not help; MORE_ROWS, the tests need more rows; NO_BOUND, no certificate bounds the best.
+    HOLDS: the tests passed, and the bound that follows is below the error of guessing. FACTOR: the certificate proves a
+    factor of the best on the rows of the data. All others promise nothing: VACUOUS, the tests passed but their bound is
+    above the error of guessing; NO_CONSTANT, they passed but no constant is known here; FEATURES, a test rejected the
+    features; NO_BETTER, the halfspace may be no better than guessing; NOISE, label noise stopped the tests, and more
+    rows do not help; MORE_ROWS, the tests need more rows; NO_BOUND, no certificate bounds the best.
     """
 
     HOLDS = "holds"
@@ -383,11 +367,10 @@ class PromiseCode(enum.StrEnum):
 class Promise(Record, frozen=True, kw_only=True):
     """Promise about a halfspace, by code.
 
-    However labels were flipped, the error on fresh rows is at most `constant` opt + `eps`, and so
-    at most `at_most` (None: the tests did not pass, or no constant is known). On the rows of the
-    data the error is within `factor` of the best (None: no bound), with `confidence` (1: every row
-    was counted). `rows_needed` would settle the tests; `tester` and `evidence` say what speaks
-    most against the features.
+    However labels were flipped, the error on fresh rows is at most `constant` opt + `eps`, and so at most `at_most`
+    (None: the tests did not pass, or no constant is known). On the rows of the data the error is within `factor` of the
+    best (None: no bound), with `confidence` (1: every row was counted). `rows_needed` would settle the tests; `tester`
+    and `evidence` say what speaks most against the features.
     """
 
     code: PromiseCode
@@ -406,7 +389,7 @@ class Promise(Record, frozen=True, kw_only=True):
         return self.code in (PromiseCode.HOLDS, PromiseCode.FACTOR)
 
 
-def proved_factor(certificate: CertificateRecord | None) -> tuple[float | None, float]:
+def _proved_factor(certificate: CertificateRecord | None) -> tuple[float | None, float]:
     """Return the factor of the best that is proved on all rows of the data, and its confidence."""
     if certificate is None or certificate.ratio is None:
         return None, 1.0
@@ -418,8 +401,7 @@ def proved_factor(certificate: CertificateRecord | None) -> tuple[float | None, 
     from streamhalf.kernels.binomial import binomial_upper  # imports SciPy
 
     tau = opt.tau or 0.0
-    upper = binomial_upper(certificate.n_errors, certificate.n_rows, tau)
-    return upper / opt.lower, 1 - 2 * tau
+    return binomial_upper(certificate.n_errors, certificate.n_rows, tau) / opt.lower, 1 - 2 * tau
 
 
 def make_promise(
@@ -440,11 +422,11 @@ def make_promise(
     `max_ratio` the largest factor that is worth a promise. `useful`: it beats the constant guess beyond doubt; `noisy`:
     label noise stopped the tests; `leading` is the test that speaks most against the features, with its evidence.
     """
-    factor, confidence = proved_factor(certificate)
-    constant = None if supported is None else supported.constant
+    factor, confidence = _proved_factor(certificate)
+    constant, eps = (None, None) if supported is None else (supported.constant, supported.eps)
     at_most = None
-    if verdict is Verdict.ACCEPTED and supported and quality and constant is not None:
-        at_most = constant * (quality.error if quality.upper is None else quality.upper) + supported.eps
+    if verdict is Verdict.ACCEPTED and quality and constant is not None and eps is not None:
+        at_most = constant * (quality.error if quality.upper is None else quality.upper) + eps
     proved = (factor is not None and factor <= max_ratio) or verdict is Verdict.CERTIFIED
     if verdict is None:
         code = PromiseCode.NO_BOUND if factor is None else PromiseCode.FACTOR
@@ -465,7 +447,7 @@ def make_promise(
     return Promise(
         code=code,
         constant=constant,
-        eps=None if supported is None else supported.eps,
+        eps=eps,
         at_most=at_most,
         factor=factor,
         confidence=confidence,

@@ -10,14 +10,14 @@ import math
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from streamhalf.redact import plural, public_name
-from streamhalf.results.base import Record, replace, to_json
-from streamhalf.results.codes import Notice, Sampling, Stop, Verdict
+from streamhalf.results.codes import Notice, Record, Sampling, Stop, Verdict, replace, to_json
 from streamhalf.results.parts import (
     CandidateRecord,
     DataRecord,
@@ -49,10 +49,7 @@ SettingValue = bool | int | float | str | tuple[str, ...] | None
 
 
 class RunRecord(Record, frozen=True):
-    """When, where and how a run was made; nothing that it found depends on it.
-
-    `command` is the command line, without secrets; empty for a run from Python.
-    """
+    """When, where and how a run was made; `command` has no secrets, and is empty for a run from Python."""
 
     started: str
     host: str
@@ -62,7 +59,6 @@ class RunRecord(Record, frozen=True):
 
     @classmethod
     def now(cls, scheduler: str, settings: dict[str, SettingValue]) -> RunRecord:
-        """A run that starts on this machine."""
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return cls(started, platform.node(), public_name(scheduler), settings, COMMAND.get())
 
@@ -78,9 +74,7 @@ class Versions(Record, frozen=True):
 
     @classmethod
     def current(cls) -> Versions:
-        """The versions at work here."""
-        names = ("streamhalf", "numpy", "dask", "zarr")
-        found = {name: importlib.metadata.version(name) for name in names}
+        found = {name: importlib.metadata.version(name) for name in ("streamhalf", "numpy", "dask", "zarr")}
         return cls(python=platform.python_version(), **found)
 
 
@@ -89,14 +83,11 @@ _SHOWN_IF_THERE = ("fsspec", "s3fs", "gcsfs", "adlfs", "obstore", "zarrs", "boke
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions of what runs, stores and shows, by name: Python, ours, Dask, Zarr, storage."""
-    found = {"python": platform.python_version()}
+    """Return versions of what runs, stores and shows, by name."""
+    found = {"python": platform.python_version()} | dict.fromkeys(_SHOWN, "none")
     for name in (*_SHOWN, *_SHOWN_IF_THERE):
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            if name in _SHOWN:
-                found[name] = "none"
     return found
 
 
@@ -115,11 +106,11 @@ class Document(Record, frozen=True):
         """
         from streamhalf.results.document import save
 
-        save(self, path, storage_options=storage_options)  # type: ignore[arg-type]
+        save(self, path, storage_options=storage_options)
 
 
 class Reported(Document, frozen=True):
-    """A document that has a page; pages and predictions are of the layers above."""
+    """A document that has a page."""
 
     def to_html(self) -> str:
         """Return the page that `--report` writes: one self-contained HTML document."""
@@ -227,14 +218,21 @@ class FitResult(Reported, frozen=True, kw_only=True):
         said = []
         if (error := self.error) is not None:
             said.append(f"held-out error {error.empirical:.4g} (at most {error.upper:.4g})")
-        if (found := self.certificate) is not None:
-            said.append(_interval(found))
-        said += [f"{self.rows_needed:,} rows needed"] if self.rows_needed is not None else []
+        if self.certificate is not None:
+            said.append(_interval(self.certificate))
+        if self.rows_needed is not None:
+            said.append(f"{self.rows_needed:,} rows needed")
         return f"<FitResult {self.verdict}: {', '.join([*said, f'eps {self.eps:.4g}'])}, {self.data}>"
 
 
 class CertifyResult(Reported, frozen=True, kw_only=True):
     """The certified interval of a given classifier; the document of `certify --json`."""
+
+    # a given classifier has no tests, no candidates and no stream, and its numbers need no verdict
+    verdict: ClassVar[None] = None
+    testers: ClassVar[tuple[TestResult, ...]] = ()
+    candidates: ClassVar[tuple[CandidateRecord, ...]] = ()
+    stream: ClassVar[None] = None
 
     schema: Literal["streamhalf-certificate-1"] = "streamhalf-certificate-1"
     quality: Quality | None = None
@@ -259,9 +257,7 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
 
 
 def _interval(found: CertificateRecord) -> str:
-    """U and L, of the same rows."""
-    opt = found.opt
-    known = f"no halfspace (through: {opt.through}) below {opt.lower_empirical:.4g}"
+    known = f"no halfspace (through: {found.opt.through}) below {found.opt.lower_empirical:.4g}"
     return f"on {found.n_rows:,} rows error {found.error:.4g} and {known}"
 
 
@@ -286,7 +282,6 @@ class VerifyResult(Record, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """True if all claims hold."""
         return all(claim.holds for claim in self.claims)
 
     def __repr__(self) -> str:
@@ -341,7 +336,7 @@ class PlanRecord(Record, frozen=True):
 
 
 class StrictPlanRecord(Record, frozen=True):
-    """The paper's own parameters; numbers too large to write are base-10 logarithms."""
+    """The paper's own parameters, huge ones as logarithms."""
 
     eps: float
     dim: int
@@ -355,8 +350,8 @@ class StrictPlanRecord(Record, frozen=True):
 class WorkerRecord(Record, frozen=True):
     """A process that would work on tasks, and how it read one block of rows.
 
-    `memory_nbytes` is what its tasks may take (None: unlimited, or not known). `work` are the
-    seconds that a row takes in each kind of statistic, `versions` what is installed there.
+    `memory_nbytes` is what its tasks may take (None: unlimited, or not known). `work` are the seconds that a row takes
+    in each kind of statistic, `versions` what is installed there.
     """
 
     address: str
@@ -372,9 +367,9 @@ class WorkerRecord(Record, frozen=True):
 class DryRunResult(Record, frozen=True, kw_only=True):
     """Result of `fit --dry-run`; nothing was written and no task is left.
 
-    `memory_limit` is what the tasks of the smallest process may take together, `process_nbytes`
-    what one process would take at most, with interpreter and libraries. `seconds` is about what
-    the passes would take at `place`, without the search for the certificate's bound.
+    `memory_limit` is what the tasks of the smallest process may take together, `process_nbytes` what one process would
+    take at most, with interpreter and libraries. `seconds` is about what the passes would take at `place`, without the
+    search for the certificate's bound.
     """
 
     source: str

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from streamhalf.results.base import Record
-from streamhalf.results.codes import Notice
+from streamhalf.results.codes import Notice, Record
 from streamhalf.results.parts import DataRecord, PassRecord
 from streamhalf.results.results import RunRecord, Versions
 
