@@ -11,38 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamhalf import results
 from streamhalf.redact import plural
+from streamhalf.report import words as say
 from streamhalf.report.details import Cause, diagnose
 from streamhalf.report.svg import Ladder
-from streamhalf.report.words import (
-    DISTRIBUTIONS,
-    Names,
-    about,
-    at_least,
-    at_most,
-    confidence,
-    constant,
-    count,
-    factor,
-    notice_of,
-    notice_sentence,
-    percent,
-    sentence,
-    tightening_words,
-)
-from streamhalf.results import (
-    CertificateRecord,
-    CertifyResult,
-    FitResult,
-    HalfspaceClass,
-    MomentTestResult,
-    NoticeCode,
-    Outcome,
-    PromiseCode,
-    Quality,
-    StreamRecord,
-    Verdict,
-)
+from streamhalf.report.words import Names, about, at_least, at_most, percent
+from streamhalf.results import FitResult, MomentTestResult, NoticeCode, PromiseCode, Quality, Result, Verdict
 
 MOST_SAID = 3
 """Caveats and pieces of advice together: the first caveat and the first advice come first."""
@@ -84,7 +59,6 @@ class PromiseLine:
 
     @property
     def sign(self) -> str:
-        """Return a sign that needs no colour."""
         return SIGNS[self.tone]
 
     def __str__(self) -> str:
@@ -109,7 +83,7 @@ class Face:
     audit: ClassVar[str] = "To list errors that may be wrong labels, run:"
 
 
-def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
+def face_of(result: Result | MomentTestResult) -> Face:
     """Return the first screen of a result."""
     subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
     if isinstance(result, MomentTestResult):
@@ -122,70 +96,68 @@ def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
     tiles: tuple[Tile, ...] = ()
     ladder = None
     if (quality := result.quality) is not None:
-        tiles, ladder = tuple(_tiles(result, quality)), _ladder(result, quality)
-    caveats, advice = (list(dict.fromkeys(found)) for found in (_caveats(result), _advice(result)))
+        guess = Tile("Guessing", percent(quality.guess), (f"always “{Names.of(result).label(quality.guess_label)}”",))
+        tiles = (
+            Tile("Error", percent(quality.error), tuple(_error_notes(result, quality))),
+            _best(result, quality),
+            guess,
+        )
+        ladder = _ladder(result, quality)
+    caveats, advice = tuple(dict.fromkeys(_caveats(result))), tuple(dict.fromkeys(_advice(result)))
     command = audit_command(result)
     room = MOST_SAID - bool(command)
     n_advice = min(len(advice), max(room - len(caveats), 1))
-    shown = tuple(caveats[: room - n_advice]), tuple(advice[:n_advice])
-    return Face(title, subject, tiles, promise, ladder, _measured(result), *shown, command)
+    caveats, advice = caveats[: room - n_advice], advice[:n_advice]
+    return Face(title, subject, tiles, promise, ladder, _measured(result), caveats, advice, command)
 
 
-def has_one_class(result: FitResult | CertifyResult) -> bool:
-    """Return whether all labels are the same, so that nothing could be learned."""
-    return notice_of(result, NoticeCode.ONE_CLASS) is not None
+def _notice(result: Result, code: NoticeCode) -> results.Notice | None:
+    return next((one for one in result.notices if one.code is code), None)
+
+
+def has_one_class(result: Result) -> bool:
+    return _notice(result, NoticeCode.ONE_CLASS) is not None
 
 
 # quality
 
 
-def _tiles(result: FitResult | CertifyResult, quality: Quality) -> Iterator[Tile]:
-    yield Tile("Error", percent(quality.error), tuple(_error_notes(result, quality)))
-    yield _best_tile(result, quality)
-    always = f"always “{Names.of(result).label(quality.guess_label)}”"
-    yield Tile("Guessing", percent(quality.guess), (always,))
-
-
-def _error_notes(result: FitResult | CertifyResult, quality: Quality) -> Iterator[str]:
+def _error_notes(result: Result, quality: Quality) -> Iterator[str]:
     """Yield on which rows the error was counted, if not on all, and what is known of others."""
-    error, certificate = result.error, result.certificate
     if quality.held_out:
         yield "on held-out rows"
-    elif (upper := _upper_of_all(result)) is not None:
+    elif (bound := _upper_of_all(result)) is not None:
         yield "on a sample of the rows"
-        yield f"all rows: ≤ {at_most(upper)}"
-    apart = error is not None and error.n_rows < quality.rows and certificate is not None and not quality.held_out
-    apart = apart and stream_of(result) is None
-    upper = useful_upper(result, quality)
-    if upper is None:
-        if apart and error is not None and quality.upper is None:
-            yield f"held-out rows: {percent(error.empirical)}"
-        useful = "no" if quality.upper is None else "no useful"
-        yield f"{useful} bound for fresh rows"
-    elif apart and error is not None:
+        yield f"all rows: ≤ {at_most(bound)}"
+    error, upper = result.error, _useful_upper(result, quality)
+    beside = result.certificate is not None and result.stream is None and not quality.held_out
+    if error is None or error.n_rows == quality.rows or not beside:
+        error = None  # it is the error above
+    if upper is not None and error is not None:
         yield f"fresh rows: {percent(error.empirical)} (≤ {at_most(upper)})"
-    else:
+    elif upper is not None:
         yield f"at most {at_most(upper)} on fresh rows"
+    else:
+        if error is not None and quality.upper is None:
+            yield f"held-out rows: {percent(error.empirical)}"
+        yield f"{'no' if quality.upper is None else 'no useful'} bound for fresh rows"
 
 
-def useful_upper(result: FitResult | CertifyResult, quality: Quality) -> float | None:
+def _useful_upper(result: Result, quality: Quality) -> float | None:
     """Return the bound for fresh rows; None where errors bunch together so much that guessing is as good."""
     clustered = result.error is not None and result.error.segments is not None
-    useless = clustered and quality.upper is not None and quality.upper >= quality.guess
-    return None if useless else quality.upper
+    return None if clustered and quality.upper is not None and quality.upper >= quality.guess else quality.upper
 
 
-def _upper_of_all(result: FitResult | CertifyResult) -> float | None:
+def _upper_of_all(result: Result) -> float | None:
     """Return the bound of the error on all rows, where a sample of them was counted."""
     certificate, promise = result.certificate, result.promise
-    if certificate is None or certificate.share >= 1 or stream_of(result) is not None:
+    if certificate is None or certificate.share >= 1 or result.stream is not None:
         return None
-    if promise is None or promise.factor is None:
-        return None
-    return promise.factor * certificate.opt.lower
+    return None if promise is None or promise.factor is None else promise.factor * certificate.opt.lower
 
 
-def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
+def _best(result: Result, quality: Quality) -> Tile:
     certificate, name = result.certificate, "Best possible"
     if certificate is None:
         return Tile(name, "unknown", ("no certificate was made",))
@@ -200,81 +172,72 @@ def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
     if not certificate.comparable:
         notes.append("this one is of another class")
     elif quality.factor is not None:
-        times = factor(max(proved, quality.factor))  # of a sample, the one that is proved
+        times = say.factor(max(proved, quality.factor))  # of a sample, the one that is proved
         notes.append("this one is as good" if times == "1" else f"this one: ≤ {times} × the best")
         if (upper := _upper_of_all(result)) is not None and not quality.held_out:
             notes.append(f"({at_most(upper)} / {at_least(lower)})")
     return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
 
 
-def _class(result: FitResult | CertifyResult, certificate: CertificateRecord) -> str:
+def _class(result: Result, certificate: results.CertificateRecord) -> str:
     """Return the class that a bound is for: linear classifiers, or halfspaces through a point."""
     through = certificate.opt.through
-    if through is HalfspaceClass.ANY:
+    if through is results.HalfspaceClass.ANY:
         return "linear classifier"
     return f"halfspace {Names.of(result).halfspaces(through, certificate)}"
 
 
-def _ladder(result: FitResult | CertifyResult, quality: Quality) -> Ladder:
-    error, words = quality.error, percent(quality.error)
-    high = useful_upper(result, quality)
-    words += "" if high is None else f"; fresh rows ≤ {at_most(high)}"
+def _ladder(result: Result, quality: Quality) -> Ladder:
+    error, guess, high = quality.error, quality.guess, _useful_upper(result, quality)
+    words = percent(error) + ("" if high is None else f"; fresh rows ≤ {at_most(high)}")
     rungs: list[tuple[str, str, float, float | None, float]] = [
         ("Error", words, error, error, error if high is None else max(error, high))
     ]
     if quality.lower is not None and quality.lower > 0:
         upper = None if quality.held_out else _upper_of_all(result)
-        if stream_of(result) is not None and result.certificate is not None:
+        if result.stream is not None and result.certificate is not None:
             error = result.certificate.error  # the rows that L speaks of
         low, high = quality.lower, max(quality.lower, error if upper is None else upper)
         top = percent(high) if upper is None else at_most(high)
         rungs.append(("Best possible", f"{at_least(low)} to {top}", low, None, high))
-    guess = quality.guess
     rungs.append(("Guessing", percent(guess), guess, guess, guess))
     said = "; ".join(f"{name}: {words}" for name, words, *_ in rungs)
     return Ladder("Error, best possible and guessing", said, tuple(rungs))
 
 
-def _measured(result: FitResult | CertifyResult) -> str:
+def _measured(result: Result) -> str:
     """Return on which rows the numbers were counted, and what their bounds are for."""
     error, quality, certificate = result.error, result.quality, result.certificate
     if error is None or quality is None:
         return ""
-    apart = certificate is None or quality.held_out
-    unseen = plural(error.n_rows, "held-out row")
-    rows = f"all {plural(quality.rows, 'row')}" if quality.rows > 1 else "the row"
-    sure = f"confidence {confidence(result.tau)}"
-    if (stream := stream_of(result)) is not None:
+    unseen, sure = plural(error.n_rows, "held-out row"), f"confidence {say.confidence(result.tau)}"
+    if (stream := result.stream) is not None:
         best = "" if stream.certificate is None else f" Best possible: on {rows_of(stream.certificate)} alone."
         bound = f"{sure} at all looks together, if rows come independently"
         if quality.upper is None:
             bound = "no bound, as the error drifts along the rows"
         return f"Error and guessing: on {rows_of(stream.errors)} of the stream.{best} Fresh rows: {bound}."
+    apart = certificate is None or quality.held_out
+    rows = f"all {plural(quality.rows, 'row')}" if quality.rows > 1 else "the row"
+    of_error = f" Error: on {unseen}." if apart else ""
     if certificate is None:
         counted = f"Error and guessing: on {unseen}."
     elif certificate.share < 1:
         sample = f"a random sample of {plural(certificate.n_rows, 'row')}"
-        error_too = "" if apart else " and error"
-        counted = f"Best possible{error_too}: from {sample} ({sure})."
-        counted += f" Error: on {unseen}." if apart else ""
+        counted = f"Best possible{'' if apart else ' and error'}: from {sample} ({sure}).{of_error}"
     elif apart:
-        counted = f"Best possible and guessing: on {rows}. Error: on {unseen}."
+        counted = f"Best possible and guessing: on {rows}.{of_error}"
     else:
         counted = f"Error, best possible and guessing: on {rows}."
     if quality.upper is None:
         return f"{counted} No bound for fresh rows: the error drifts along the rows."
-    if useful_upper(result, quality) is None:
+    if _useful_upper(result, quality) is None:
         return counted
     if not isinstance(result, FitResult):
         return f"{counted} Fresh rows: if it never saw these rows ({sure})."
     choice = len(result.candidates)
     allowed = f", with the choice among {choice} candidates allowed for" if choice > 1 else ""
     return f"{counted} Fresh rows: {sure}, from {'these' if apart else unseen}{allowed}."
-
-
-def stream_of(result: FitResult | CertifyResult) -> StreamRecord | None:
-    """Return which rows of a stream the numbers speak of; None for stored rows."""
-    return result.stream if isinstance(result, FitResult) else None
 
 
 def rows_of(stretch: tuple[int, int]) -> str:
@@ -285,47 +248,49 @@ def rows_of(stretch: tuple[int, int]) -> str:
 # the promise
 
 
-def proved(result: FitResult | CertifyResult) -> str:
+def _proved(result: Result) -> str:
     """Return the factor that the certificate proves, as a clause; empty if guessing has it too."""
     promise, certificate, quality = result.promise, result.certificate, result.quality
     if promise is None or certificate is None or promise.factor is None:
         return ""
     if promise.code is PromiseCode.NO_BETTER or (quality is not None and not quality.beats_guess):
         return ""
-    times = factor(promise.factor)
+    times = say.factor(promise.factor)
     found = "to be" if times == "1" else f"within a factor {times} of"
-    stream = stream_of(result)
-    where = "these rows" if stream is None or stream.certificate is None else rows_of(stream.certificate)
-    return f"{found} the best {_class(result, certificate)} on {where}"
+    rows = None if result.stream is None else result.stream.certificate
+    return f"{found} the best {_class(result, certificate)} on {'these rows' if rows is None else rows_of(rows)}"
 
 
-def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
+def promise_line(result: Result) -> PromiseLine:
     """Return the promise of a result in one line."""
-    found, verdict = result.promise, getattr(result, "verdict", None)
+    found, verdict, stream = result.promise, result.verdict, result.stream
     title = "Accepted:" if verdict is Verdict.ACCEPTED else "Certified:"
     if found is None:
         if verdict is Verdict.REJECTED:
             return PromiseLine("bad", _UNFIT, _not_these(result))
         tone = "good" if verdict is Verdict.ACCEPTED else "open"
-        return PromiseLine(tone, f"{sentence(str(verdict or 'no promise'))[:-1]}:", "no labels.")
-    also = f" Proved for any features: {said}." if (said := proved(result)) else ""
-    stream = stream_of(result)
-    like = "" if stream is None else f" on rows like {rows_of(stream.tests)}, whose features were tested"
+        return PromiseLine(tone, f"{say.capital(str(verdict or 'no promise'))}:", "no labels.")
+    said = _proved(result)
+    also = f" Proved for any features: {said}." if said else ""
     match found.code:
         case PromiseCode.HOLDS:
-            times, eps = constant(found.constant), at_most(found.eps)
+            times, eps = say.constant(found.constant), at_most(found.eps)
+            like = f" on rows like {rows_of(stream.tests)}, whose features were tested" if stream else ""
             words = (
                 "even if an adversary chose the wrong labels, "
                 f"the error is at most {times} × the best possible + {eps}{like}"
             )
             return PromiseLine("good", title, f"{words} ({times}: an empirical worst case).{also}")
         case PromiseCode.FACTOR if verdict is Verdict.ACCEPTED:
-            tested = "" if stream is None else f" of {rows_of(stream.tests)}"
+            tested = f" of {rows_of(stream.tests)}" if stream else ""
             return PromiseLine("good", title, f"the features{tested} pass every test; proved {said}.")
+        case PromiseCode.FACTOR if verdict is None:
+            return PromiseLine("good", "Proved", f"{said}, for any features.")
         case PromiseCode.FACTOR:
-            if verdict is None:
-                return PromiseLine("good", "Proved", f"{said}, for any features.")
-            return PromiseLine("good", title, f"proved {said}, for any features. {_tests(result)}")
+            found_out = _rejecting(result)
+            why = f"{found_out} the features" if found_out else "The tests of the features are not conclusive"
+            words = f"{why}, so nothing is promised against chosen label flips."
+            return PromiseLine("good", title, f"proved {said}, for any features. {words}")
         case PromiseCode.FEATURES:
             return PromiseLine("bad", _UNFIT, f"{_not_these(result)}{also}")
         case PromiseCode.VACUOUS:
@@ -337,7 +302,7 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
         case PromiseCode.NO_BOUND:
             return PromiseLine("open", "Nothing proved:", _unproved(result))
     title = "No promise (inconclusive):" if verdict else "Nothing proved:"
-    if one := notice_of(result, NoticeCode.ONE_CLASS):
+    if one := _notice(result, NoticeCode.ONE_CLASS):
         title = "Nothing to learn (inconclusive):"
         words = f"every label is “{Names.of(result).label(one['label'])}”, so no classifier was learned."
     elif found.code is PromiseCode.NO_BETTER:
@@ -345,39 +310,31 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
     elif found.code is PromiseCode.NOISE:
         words = "label noise stopped the tests, and more rows would not help."
     elif found.rows_needed is not None:
-        words = f"the tests need about {about(found.rows_needed)} rows in all; you have {count(result.data.rows)}."
+        words = f"the tests need about {about(found.rows_needed)} rows in all; you have {result.data.rows:,}."
     else:
         words = "the tests neither passed nor rejected."
     return PromiseLine("open", title, words + also)
 
 
-def code_of(result: FitResult | CertifyResult) -> PromiseCode | None:
-    """Return the code of the promise, if there is one."""
-    return None if result.promise is None else result.promise.code
+def _no_better(result: Result) -> bool:
+    return result.promise is not None and result.promise.code is PromiseCode.NO_BETTER
 
 
-def _not_these(result: FitResult | CertifyResult) -> str:
+def _not_these(result: Result) -> str:
     cause = diagnose(result) if isinstance(result, FitResult) else None
     why = f": {cause.clause()}." if cause else "."
     return f"{_rejecting(result) or 'a test rejects'} the features{why}"
 
 
-def _rejecting(result: FitResult | CertifyResult) -> str:
+def _rejecting(result: Result) -> str:
     """Return how many of the judged testers reject; empty if none does."""
-    judged = [one for one in result.testers if one.has_say] if isinstance(result, FitResult) else []
-    found = {one.tester for one in judged if one.outcome is Outcome.REJECTED}
+    judged = [one for one in result.testers if one.has_say]
+    found = {one.tester for one in judged if one.outcome is results.Outcome.REJECTED}
     total = plural(len({one.tester for one in judged}), "test")
     return f"{len(found)} of {total} {'rejects' if len(found) == 1 else 'reject'}" if found else ""
 
 
-def _tests(result: FitResult | CertifyResult) -> str:
-    """Return that the tests do not vouch for the features of a certified classifier."""
-    found = _rejecting(result)
-    why = f"{found} the features" if found else "The tests of the features are not conclusive"
-    return f"{why}, so nothing is promised against chosen label flips."
-
-
-def _unproved(result: FitResult | CertifyResult) -> str:
+def _unproved(result: Result) -> str:
     certificate = result.certificate
     if certificate is not None and not certificate.n_errors:
         return "the classifier is right on every row, so there is nothing below it."
@@ -387,7 +344,7 @@ def _unproved(result: FitResult | CertifyResult) -> str:
 
 
 def _test_promise(result: MomentTestResult) -> PromiseLine:
-    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
+    kind = say.DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         cause = diagnose(result)
         words = f"the features are not {kind}" + (f": {cause.clause()}." if cause else ".")
@@ -401,72 +358,68 @@ def _test_promise(result: MomentTestResult) -> PromiseLine:
 # what to do
 
 
-def _caveats(result: FitResult | CertifyResult) -> Iterator[str]:
+def _caveats(result: Result) -> Iterator[str]:
     """Yield what limits the numbers above, the most important first."""
-    names, quality = Names.of(result), result.quality
-    upper = None if quality is None else useful_upper(result, quality)
+    quality = result.quality
+    upper = None if quality is None else _useful_upper(result, quality)
     matters = quality is not None and (upper is None or upper > 2 * quality.error)
-    for code in _CAVEATS:
-        notice = notice_of(result, code)
-        if notice is None or (code is NoticeCode.ERRORS_CLUSTER and not matters):
-            continue
-        if code is NoticeCode.NO_BETTER_THAN_GUESS and code_of(result) is PromiseCode.NO_BETTER:
-            continue
-        if code is NoticeCode.ROWS_IN_ORDER and matters and notice_of(result, NoticeCode.ERRORS_CLUSTER):
-            continue
-        if code is NoticeCode.ERRORS_CLUSTER and quality is not None and quality.upper is not None and upper is None:
+    unneeded = {NoticeCode.NO_BETTER_THAN_GUESS} if _no_better(result) else set()
+    if not matters:
+        unneeded.add(NoticeCode.ERRORS_CLUSTER)
+    elif _notice(result, NoticeCode.ERRORS_CLUSTER):
+        unneeded.add(NoticeCode.ROWS_IN_ORDER)
+    for notice in filter(None, (_notice(result, code) for code in _CAVEATS if code not in unneeded)):
+        if notice.code is NoticeCode.ERRORS_CLUSTER and upper is None and quality and quality.upper is not None:
             yield (
                 "No useful bound for fresh rows: errors bunch together in parts of the file. "
                 "Shuffle the rows if their order means nothing."
             )
         else:
-            yield notice_sentence(notice, names)
+            yield say.notice_sentence(notice, Names.of(result))
 
 
-def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
+def _advice(result: Result) -> Iterator[str]:
     """Yield what to do next, the most important first."""
-    names, quality, certificate = Names.of(result), result.quality, result.certificate
-    if notice_of(result, NoticeCode.NO_BETTER_THAN_GUESS) and code_of(result) is PromiseCode.NO_BETTER:
+    quality, certificate = result.quality, result.certificate
+    if _notice(result, NoticeCode.NO_BETTER_THAN_GUESS) and _no_better(result):
         yield "Look for features that separate the labels, or gather more rows."
-    if quality is not None and not quality.beats_guess and not isinstance(result, FitResult):
-        label = names.label(quality.guess_label)
+    if isinstance(result, FitResult):
+        if result.verdict is not Verdict.CERTIFIED:
+            yield from _remedies(result)
+    elif quality is not None and not quality.beats_guess:
+        label = Names.of(result).label(quality.guess_label)
         yield f"Always guessing “{label}” is at least as good. Are the labels the right way round?"
-    if isinstance(result, FitResult) and result.verdict is not Verdict.CERTIFIED:
-        yield from _remedies(result)
-    if certificate is None or not certificate.n_errors or code_of(result) is PromiseCode.NO_BETTER:
+    if certificate is None or not certificate.n_errors or _no_better(result):
         return
     advice = certificate.advice
     loose = certificate.ratio is None or certificate.ratio > _TIGHT
-    if loose and (advice.rows or 0) <= _MORE_ROWS * result.data.rows and (words := tightening_words(advice)):
-        yield sentence(words)
+    if loose and (advice.rows or 0) <= _MORE_ROWS * result.data.rows and (words := say.tightening_words(advice)):
+        yield say.sentence(words)
 
 
 def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
     if cause := diagnose(result):
-        words = cause.remedy()
         asks = isinstance(result, FitResult) and cause.cause is not Cause.FEW_VALUES
-        yield f"For a promise, {words[:1].lower()}{words[1:]}" if asks else words
+        yield f"For a promise, {say.clause(cause.remedy())}" if asks else cause.remedy()
     elif isinstance(result, FitResult) and result.rows_needed is not None:
-        have = count(result.data.rows)
-        yield f"For a promise, gather about {about(result.rows_needed)} rows in all (you have {have})."
+        rows = f"{about(result.rows_needed)} rows in all (you have {result.data.rows:,})"
+        yield f"For a promise, gather about {rows}."
 
 
 def remedy(result: FitResult) -> str:
     """Return what to do about a run that left no halfspace, as a clause."""
     if result.rows_needed is not None:
         return f"{plural(result.data.rows, 'row')} were too few: fit on {about(result.rows_needed)}"
-    if cause := diagnose(result):
-        words = cause.remedy().rstrip(".")
-        return f"{words[:1].lower()}{words[1:]}, then fit again"
-    return "fit again"
+    cause = diagnose(result)
+    return f"{say.clause(cause.remedy().rstrip('.'))}, then fit again" if cause else "fit again"
 
 
-def audit_command(result: FitResult | CertifyResult) -> str:
+def audit_command(result: Result) -> str:
     """Return the command that lists label issues; empty where none can be."""
     certificate = result.certificate
     if certificate is None or not certificate.n_errors or result.halfspace is None:
         return ""
-    if code_of(result) is PromiseCode.NO_BETTER or has_one_class(result) or stream_of(result) is not None:
+    if _no_better(result) or has_one_class(result) or result.stream is not None:
         return ""
     if (run := result.run) is None or not run.command:
         return "streamhalf.audit(data, model=result)"

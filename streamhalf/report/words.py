@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from streamhalf import results
 from streamhalf.redact import plural
-from streamhalf.results import HalfspaceClass
+from streamhalf.results import HalfspaceClass, NoticeCode
 
 ABSENT = "–"
 """Stands where a document has no number."""
@@ -60,12 +61,10 @@ def _percent(share: float | None, rounded: Any) -> str:
 
 
 def degrees(angle: float) -> str:
-    """Return an angle in radians as degrees."""
     return f"{math.degrees(angle):.2f}°" if math.isfinite(angle) else ABSENT
 
 
 def count(value: int | None) -> str:
-    """Return a whole number with separators."""
     return ABSENT if value is None else f"{value:,}"
 
 
@@ -77,13 +76,17 @@ def about(value: int) -> str:
 
 def factor(value: float) -> str:
     """Return a ratio with two decimals, rounded up."""
-    return f"{math.ceil(100 * value - 1e-9) / 100:g}" if math.isfinite(value) else ABSENT
+    return _rounded_up(value, 100)
 
 
 def constant(value: float | None) -> str:
     """Return a constant with one decimal, rounded up."""
-    up = math.nan if value is None else 10 * value - 1e-9
-    return f"{math.ceil(up) / 10:g}" if math.isfinite(up) else ABSENT
+    return _rounded_up(value, 10)
+
+
+def _rounded_up(value: float | None, parts: int) -> str:
+    up = math.nan if value is None else parts * value - 1e-9
+    return f"{math.ceil(up) / parts:g}" if math.isfinite(up) else ABSENT
 
 
 def confidence(tau: float) -> str:
@@ -108,7 +111,6 @@ def nbytes(value: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a measured time."""
     return f"{value:,.2f} s" if math.isfinite(value) else ABSENT
 
 
@@ -127,7 +129,6 @@ def of_limit(share: float) -> str:
 
 
 def pass_words(name: str, rows: int, seconds: float) -> str:
-    """Return a finished pass and its speed."""
     rate = human_count(rows / max(seconds, 1e-9))
     return f"pass {name}: {plural(rows, 'row')} in {seconds:.2f} s ({rate} rows/s)"
 
@@ -141,8 +142,17 @@ def listed(names: Sequence[str]) -> str:
 
 
 def sentence(words: str) -> str:
-    """Return words as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}" + ("" if words.endswith((".", "!", "?")) else ".")
+    """Return words with a capital and a full stop."""
+    return capital(words) + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def capital(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def clause(words: str) -> str:
+    """Return a sentence without its capital."""
+    return f"{words[:1].lower()}{words[1:]}"
 
 
 # names
@@ -177,12 +187,10 @@ class Names:
         return Names(result.data.features, self.labels, self.transform)
 
     def feature(self, j: int) -> str:
-        """Return the name of a feature, or its number where it has none."""
         known = j < len(self.features) and self.features[j]
         return quoted(self.features[j]) if known else numbered(j)
 
     def label(self, label: int) -> str:
-        """Return the name of label -1 or +1."""
         return self.labels[label > 0]
 
     def product(self, variables: Sequence[int], sketched: bool = False) -> str:
@@ -201,12 +209,12 @@ class Names:
         text = " ".join(f"{direction[j]:+.2f}·{self.feature(j)}" for j in large[:most])
         return text + (" ..." if len(large) > most else "")
 
-    def quantity(self, quantity: results.SegmentQuantity, feature: int | None) -> str:
+    def quantity(self, quantity: str, feature: int | None) -> str:
         """Return what is averaged over a segment of rows."""
         if feature is None:
             return str(quantity)
         name = self.feature(feature)
-        return name if quantity is results.SegmentQuantity.FEATURE else f"y·{name}"
+        return name if quantity == results.SegmentQuantity.FEATURE else f"y·{name}"
 
     def evidence(self, evidence: results.Evidence) -> str:
         """Return the quantity that a tester measured."""
@@ -227,8 +235,7 @@ class Names:
                 return f"disagreement with halfspaces within {number(eta)}, at most"
             case results.SegmentMean(segment, quantity, feature, segments):
                 of_all = "" if segments is None else f" of {segments}"
-                name = self.quantity(quantity, feature)
-                return f"mean of {name} in segment {segment + 1}{of_all}"
+                return f"mean of {self.quantity(quantity, feature)} in segment {segment + 1}{of_all}"
             case results.Named(name):
                 return name
 
@@ -236,14 +243,15 @@ class Names:
         """Return the class of halfspaces that a number speaks of, to follow "halfspace"."""
         if through is not HalfspaceClass.CENTRE:
             return "with any threshold" if through is HalfspaceClass.ANY else "through the origin"
-        own = getattr(certificate, "transform", None) or self.transform
+        run = self.transform
+        own = certificate.transform if certificate is not None and certificate.transform is not None else run
         if own is None:
             return "through the centre"
         # where all halfspaces are certified, a radial run's certificate has an affine transform
-        same = self.transform is not None and self.transform.centre == own.centre
-        kind = self.transform.kind if self.transform is not None and same else own.kind
-        radial = kind == results.Transform.RADIAL
-        return "through the estimated centre" if radial else "through the mean of the features"
+        kind = run.kind if run is not None and run.centre == own.centre else own.kind
+        return (
+            "through the estimated centre" if kind == results.Transform.RADIAL else "through the mean of the features"
+        )
 
 
 def _names_in(names: tuple[str, ...], transform: results.TransformRecord) -> tuple[str, ...]:
@@ -304,19 +312,20 @@ def method_words(method: results.Method) -> str:
     return ", then ".join(_METHODS[one] for one in parts).replace(" of a sample", "") + where
 
 
+_STOPS = {
+    results.StopReason.REACHED_EPS: "it reached the finest scale that was asked for",
+    results.StopReason.NOISE_DOMINATES: "noise dominates",
+    results.StopReason.NO_PROGRESS: "there was no further progress",
+    results.StopReason.MOST_UPDATES: "it made the largest number of updates",
+    results.StopReason.ROWS_USED_UP: "rows for updates are used up",
+    results.StopReason.TESTER_REJECTED: "a tester rejected",
+    results.StopReason.TOO_FEW_ROWS: "there are too few rows for localised updates",
+}
+
+
 def stop_words(stop: results.Stop) -> str:
     """Return why the search ended."""
-    reasons = results.StopReason
-    at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
-    return {
-        reasons.REACHED_EPS: "it reached the finest scale that was asked for",
-        reasons.NOISE_DOMINATES: "noise dominates",
-        reasons.NO_PROGRESS: "there was no further progress",
-        reasons.MOST_UPDATES: "it made the largest number of updates",
-        reasons.ROWS_USED_UP: "rows for updates are used up",
-        reasons.TESTER_REJECTED: "a tester rejected",
-        reasons.TOO_FEW_ROWS: "there are too few rows for localised updates",
-    }[stop.reason] + at
+    return _STOPS[stop.reason] + ("" if stop.delta is None else f" at delta {number(stop.delta)}")
 
 
 def tightening_words(advice: results.Advice) -> str:
@@ -333,57 +342,60 @@ def tightening_words(advice: results.Advice) -> str:
 
 _NAMELESS = Names()
 _SAID = (
-    *(results.NoticeCode.NO_ROOM, results.NoticeCode.ONE_CLASS, results.NoticeCode.NEARLY_ONE_CLASS),
-    *(results.NoticeCode.NO_BETTER_THAN_GUESS, results.NoticeCode.ERRORS_DISAGREE, results.NoticeCode.EPS_NOT_REACHED),
+    *(NoticeCode.NO_ROOM, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
+    *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.ERRORS_DISAGREE, NoticeCode.EPS_NOT_REACHED),
 )
 """Notices that promise and advice say."""
 
 _PHRASES = {
-    results.NoticeCode.LABELS_ABSENT: (
+    NoticeCode.LABELS_ABSENT: (
         "no labels named {array}: features alone were tested. If they have another name: label=... (--label NAME)."
     ),
-    results.NoticeCode.LABELS_ARE_BITS: "labels {array} are 0/1; 0 is read as -1.",
-    results.NoticeCode.LABELS_READ: ("labels {array} are {low} and {high}; {low} is read as -1, {high} as +1."),
-    results.NoticeCode.FEATURES_CONVERTED: ("features {array} are {stored}; they are computed with as {used}."),
-    results.NoticeCode.ROWS_DROPPED: "{dropped} of {stored} have gaps and were left out.",
-    results.NoticeCode.GAPS_FILLED: "{gaps} in {features} filled with the median, an indicator beside it.",
-    results.NoticeCode.SLOW_TABLE: (
-        "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) fastest."
+    NoticeCode.LABELS_ARE_BITS: "labels {array} are 0/1; 0 is read as -1.",
+    NoticeCode.LABELS_READ: "labels {array} are {low} and {high}; {low} is read as -1, {high} as +1.",
+    NoticeCode.FEATURES_CONVERTED: "features {array} are {stored}; they are computed with as {used}.",
+    NoticeCode.ROWS_DROPPED: "{dropped} of {stored:row} have gaps and were left out.",
+    NoticeCode.GAPS_FILLED: "{gaps:gap} in {features:feature} filled with the median, an indicator beside it.",
+    NoticeCode.SLOW_TABLE: (
+        "every pass parses {size:nbytes} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) fastest."
     ),
-    results.NoticeCode.ONE_CLASS: (
-        "every label is {label}, so no classifier was learned. Did you choose the right column of labels?"
+    NoticeCode.ONE_CLASS: (
+        "every label is {label:label}, so no classifier was learned. Did you choose the right column of labels?"
     ),
-    results.NoticeCode.NEARLY_ONE_CLASS: (
-        "only {share} of the rows have label {label}: always guessing {other} is wrong on no more than these."
+    NoticeCode.NEARLY_ONE_CLASS: (
+        "only {share:percent} of the rows have label {label:label}: always guessing {label:other} is wrong on no more "
+        "than these."
     ),
-    results.NoticeCode.NO_BETTER_THAN_GUESS: (
-        "it is not shown to be better than always guessing {label}, which is wrong on {error}. "
+    NoticeCode.NO_BETTER_THAN_GUESS: (
+        "it is not shown to be better than always guessing {label:label}, which is wrong on {error:percent}. "
         "Look for features that separate the labels, or gather more rows."
     ),
-    results.NoticeCode.NO_ROOM: (
-        "no certificate: it takes {size} for so many features, and certificate_memory is {room}. Raise it for one."
+    NoticeCode.NO_ROOM: (
+        "no certificate: it takes {size:nbytes} for so many features, and certificate_memory is {room:nbytes}. "
+        "Raise it for one."
     ),
-    results.NoticeCode.FEWER_AT_ONCE: (
-        "memory has room for {tasks} of the largest kind at once ({size} each, {room} in all), "
-        "fewer than the {threads} of a process. The answer is the same."
+    NoticeCode.FEWER_AT_ONCE: (
+        "memory has room for {at_once:task} of the largest kind at once ({size:nbytes} each, {room:nbytes} in all), "
+        "fewer than the {threads:thread} of a process. The answer is the same."
     ),
-    results.NoticeCode.REPEATED_ROWS: (
-        "about {share} of the rows have an equal row, label included. If these are copies, the bound for "
+    NoticeCode.REPEATED_ROWS: (
+        "about {share:percent} of the rows have an equal row, label included. If these are copies, the bound for "
         "fresh rows is too low."
     ),
-    results.NoticeCode.ERRORS_DISAGREE: (
-        "the errors disagree: {held_out} on held-out rows, {upper} at most, but {all_rows} on all "
-        "rows. Do not rely on bounds for new rows."
+    NoticeCode.ERRORS_DISAGREE: (
+        "the errors disagree: {held_out:percent} on held-out rows, {upper:percent} at most, but {all_rows:percent} on "
+        "all rows. Do not rely on bounds for new rows."
     ),
-    results.NoticeCode.ROWS_IN_ORDER: (
+    NoticeCode.ROWS_IN_ORDER: (
         "the rows look sorted: the mean of {name} changes along the file far more than chance allows. "
         "The bound is for new rows with the same mix as this file, not for its next part."
     ),
-    results.NoticeCode.RADII_DRAWN: (
+    NoticeCode.RADII_DRAWN: (
         "the radial transform draws lengths and signs of rows anew. The tests say nothing about "
         "lengths or about moments of odd degree."
     ),
-    results.NoticeCode.RUNS_ON: "runs on {place}, {why}; scheduler='threads' keeps it on this machine.",
+    NoticeCode.RESUMED: "checkpoint: {place} holds {passes:finished pass/es}.",
+    NoticeCode.RUNS_ON: "runs on {place}, {why}; scheduler='threads' keeps it on this machine.",
 }
 _KEPT = {
     results.RowsKept.MEMORY: "computed once and kept in memory",
@@ -398,35 +410,14 @@ _KEPT = {
 
 def notice_words(notice: results.Notice, names: Names = _NAMELESS) -> str:
     """Return a notice as words that go on a line of their own, and end with a full stop."""
-    fields = notice.fields
-    match notice.code:
-        case results.NoticeCode.EPS_NOT_REACHED:
-            return _eps_not_reached(**fields)
-        case results.NoticeCode.ERRORS_CLUSTER:
-            return _errors_cluster(notice["segments"])
-        case results.NoticeCode.LAZY_ROWS:
-            where = _KEPT[results.RowsKept(notice["kept"])].format(place=fields["place"])
-            return f"rows are lazy Dask arrays of {nbytes(notice['size'])}: {where}."
-        case results.NoticeCode.TABLE_ENCODED:
-            return _table_encoded(**fields)
-        case results.NoticeCode.RESUMED if not fields["passes"]:
-            return f"checkpoint: nothing to resume in {fields['place']}; starting anew."
-        case results.NoticeCode.RESUMED:
-            passes = plural(notice["passes"], "finished pass", "es")
-            return f"checkpoint: {fields['place']} holds {passes}."
-    return _PHRASES[notice.code].format_map(_written(notice, names)) + _ties(notice, names)
+    fields: dict[str, Any] = {**notice.fields, "positive": 1}
+    if "quantity" in fields:
+        fields["name"] = names.quantity(fields["quantity"], fields["feature"])
+    return _Phrase(names).vformat(_phrase(notice.code, fields), (), fields)
 
 
 def notice_sentence(notice: results.Notice, names: Names = _NAMELESS) -> str:
-    """Return a notice that begins with a capital."""
-    words = notice_words(notice, names)
-    return f"{words[:1].upper()}{words[1:]}"
-
-
-def notice_of(result: Any, *codes: results.NoticeCode) -> results.Notice | None:
-    """Return the first notice of a result with one of these codes, in their order."""
-    found = (one for code in codes for one in result.notices if one.code is code)
-    return next(found, None)
+    return capital(notice_words(notice, names))
 
 
 def other_notices(notices: Iterable[results.Notice], names: Names) -> tuple[str, ...]:
@@ -434,57 +425,45 @@ def other_notices(notices: Iterable[results.Notice], names: Names) -> tuple[str,
     return tuple(notice_sentence(one, names) for one in notices if one.code not in _SAID)
 
 
-def _written(notice: results.Notice, names: Names) -> dict[str, str]:
-    """Return the fields of a notice in words."""
-    fields: dict[str, Any] = dict(notice.fields)
-    found = {name: str(value) for name, value in fields.items()}
-    for name in ("share", "error", "held_out", "upper", "all_rows"):
-        if name in fields:
-            found[name] = percent(fields[name])
-    for name in ("size", "room"):
-        if name in fields:
-            found[name] = nbytes(fields[name])
-    for name in ("times", "factor"):
-        if name in fields:
-            found[name] = number(fields[name])
-    if "label" in fields:
-        found |= {"label": names.label(fields["label"]), "other": names.label(-fields["label"])}
-    if "quantity" in fields:
-        found["name"] = names.quantity(results.SegmentQuantity(fields["quantity"]), fields["feature"])
-    for name, noun in (("gaps", "gap"), ("features", "feature"), ("stored", "row")):
-        if isinstance(fields.get(name), int):  # of converted features `stored` is a dtype
-            found[name] = plural(fields[name], noun)
-    if "at_once" in fields:
-        found["tasks"] = plural(fields["at_once"], "task")
-        found["threads"] = plural(fields["threads"], "thread")
-    return found
+_FORMATS: dict[str, Callable[[Any], str]] = {"": str, "number": number, "percent": percent, "nbytes": nbytes}
 
 
-def _ties(notice: results.Notice, names: Names) -> str:
-    share = notice.fields.get("at_centre")
-    if not isinstance(share, float) or share <= 0:
-        return ""
-    every = f"every halfspace through it says {names.label(1)}"
-    return f" {share:.1%} of the rows lie at the centre itself, where {every}."
+class _Phrase(string.Formatter):
+    """Formats fields by the name of their quantity, as a label or the other one, or as a count with a noun."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def format_field(self, value: Any, spec: str) -> str:
+        if spec in ("label", "other"):
+            return self.names.label(value if spec == "label" else -value)
+        return _FORMATS[spec](value) if spec in _FORMATS else plural(value, *spec.split("/"))
 
 
-def _table_encoded(columns: Any, features: Any, dropped: Any, gaps: Any) -> str:
-    said = f"{plural(columns, 'column')} became {plural(features, 'feature')}"
-    said += f", {plural(gaps, 'gap')} filled" if gaps else ""
-    return said + (f"; left out: {dropped}." if dropped else ".")
-
-
-def _eps_not_reached(asked: Any, reached: Any, noise: Any) -> str:
-    said = f"the eps that was asked for, {number(asked)}, was not reached"
-    if reached is None:
-        return f"{said}: no scale could be tested."
-    why = " Label noise is larger than that scale; more rows would not help." if noise else ""
-    return f"{said} ({number(reached)} was).{why}"
-
-
-def _errors_cluster(segments: int) -> str:
-    follows = f"is wide: it counts {segments} parts instead of rows" if segments > 1 else "is missing"
-    return (
-        f"errors bunch together in parts of the file, so the bound for fresh rows {follows}. "
-        "Shuffle the rows if their order means nothing."
-    )
+def _phrase(code: NoticeCode, fields: Mapping[str, Any]) -> str:
+    """Return the phrase that these fields ask for."""
+    match code:
+        case NoticeCode.TABLE_ENCODED:
+            filled = ", {gaps:gap} filled" if fields["gaps"] else ""
+            left_out = "; left out: {dropped}" if fields["dropped"] else ""
+            return f"{{columns:column}} became {{features:feature}}{filled}{left_out}."
+        case NoticeCode.EPS_NOT_REACHED:
+            said = "the eps that was asked for, {asked:number}, was not reached"
+            if fields["reached"] is None:
+                return f"{said}: no scale could be tested."
+            why = " Label noise is larger than that scale; more rows would not help." if fields["noise"] else ""
+            return f"{said} ({{reached:number}} was).{why}"
+        case NoticeCode.ERRORS_CLUSTER:
+            wide = "is wide: it counts {segments} parts instead of rows"
+            return (
+                "errors bunch together in parts of the file, so the bound for fresh rows "
+                f"{wide if fields['segments'] > 1 else 'is missing'}. Shuffle the rows if their order means nothing."
+            )
+        case NoticeCode.LAZY_ROWS:
+            return f"rows are lazy Dask arrays of {{size:nbytes}}: {_KEPT[fields['kept']]}."
+        case NoticeCode.RESUMED if not fields["passes"]:
+            return "checkpoint: nothing to resume in {place}; starting anew."
+        case NoticeCode.RADII_DRAWN if fields["at_centre"] > 0:
+            ties = " {at_centre:percent} of the rows lie at the centre itself, where every halfspace through it says "
+            return f"{_PHRASES[code]}{ties}{{positive:label}}."
+    return _PHRASES[code]

@@ -12,7 +12,7 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -254,6 +254,10 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"<CertifyResult: {_interval(self.certificate)}, {self.data}>"
+
+
+Result: TypeAlias = FitResult | CertifyResult
+"""What is said of a classifier."""
 
 
 def _interval(found: CertificateRecord) -> str:
