@@ -9,9 +9,12 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.engine.plan import Tell
 from streamhalf.errors import DataError
@@ -50,8 +53,7 @@ class Message(Record, frozen=True):
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
     """Return a message that msgpack and JSON take, with no more than a view draws."""
-    message = Message(run, tuple((at, _slim(event)) for at, event in happenings))
-    plain: dict[str, Any] = to_json(message)
+    plain: dict[str, Any] = to_json(Message(run, tuple((at, _slim(event)) for at, event in happenings)))
     return plain
 
 
@@ -97,35 +99,32 @@ _tallies_lock = threading.Lock()
 
 
 class Tally:
-    """Rows counted in this process since its last message, at most one every `seconds`."""
+    """Rows about the last candidate since the last message of this process, at most one every `seconds`."""
 
-    def __init__(self, name: str, seconds: float) -> None:
-        self._name = name
-        self._seconds = seconds
+    def __init__(self, name: str, slabs: CandidateSlabs, seconds: float) -> None:
+        self._name, self._slabs, self._seconds = name, slabs, seconds
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._due = 0.0
-        self._waiting: CandidateSlabsResult | None = None
+        self._waiting: NDArray[np.int64] | None = None
 
-    def add(self, slabs: CandidateSlabs, found: CandidateSlabsResult) -> None:
+    def add(self, found: CandidateSlabsResult) -> None:
         """Add the rows of a task."""
         with self._lock:
-            waiting = self._waiting
-            self._waiting = found if waiting is None else slabs.combine(waiting, found)
+            self._waiting = found.counts[-1] + (0 if self._waiting is None else self._waiting)
 
-    def take(self, slabs: CandidateSlabs) -> SlabsCounted | None:
+    def take(self) -> SlabsCounted | None:
         """Return the counts that wait, if a message is due."""
         with self._lock:
-            now = time.monotonic()
-            found = self._waiting
+            now, found = time.monotonic(), self._waiting
             if found is None or now < self._due:
                 return None
             self._waiting = None
             longer = _SHARE_BETWEEN_COUNTS * (now - self._began)
             self._due = now + (max(self._seconds, longer) if self._seconds else 0.0)
-        last = coarsen(SlabsMeasured(slabs.width, tuple(found.counts[-1].tolist())))
-        threshold = float(slabs.candidates[-1].threshold)
-        return SlabsCounted(self._name, last.width, last.counts, threshold)
+        threshold = float(self._slabs.candidates[-1].threshold)
+        coarse = coarsen(SlabsMeasured(self._slabs.width, tuple(found.tolist()), threshold))
+        return SlabsCounted(self._name, coarse.width, coarse.counts, threshold)
 
 
 def find_slabs(reduction: Reduction[Any, Any], partial: Any = None) -> tuple[CandidateSlabs, Any] | None:
@@ -147,25 +146,24 @@ class LocalSlabs:
     def __init__(self, observer: Observer, seconds: float = SECONDS_BETWEEN_COUNTS) -> None:
         self._observer = observer
         self._seconds = seconds
-        self._take: Callable[[], SlabsCounted | None] = lambda: None
+        self._tally: Tally | None = None
 
     def __call__(self, event: Event) -> None:
         """Pass an event on; after progress, also what was counted."""
         self._observer(event)
-        if isinstance(event, PassProgress) and (counted := self._take()) is not None:
+        if isinstance(event, PassProgress) and self._tally and (counted := self._tally.take()) is not None:
             self._observer(counted)
 
     def listen(self, name: str, reduction: Reduction[Any, Any]) -> Tell | None:
         """Return the callback for partials of a pass; None if it counts no slabs."""
+        self._tally = None
         if (counted := find_slabs(reduction)) is None:
-            self._take = lambda: None
             return None
-        tally = Tally(name, self._seconds)
-        self._take = functools.partial(tally.take, counted[0])
+        tally = self._tally = Tally(name, counted[0], self._seconds)
 
         def tell(partial: Any) -> None:
             if (found := find_slabs(reduction, partial)) is not None:
-                tally.add(*found)
+                tally.add(found[1])
 
         return tell
 
@@ -174,12 +172,7 @@ class LocalSlabs:
 class ClusterSlabs:
     """Counts of tasks on a cluster: each worker sums up its own, and logs them now and then.
 
-    Parameters
-    ----------
-    run
-        Name of the run on the scheduler's board.
-    seconds
-        From one message of a worker to the next, at least.
+    `run` is its name on the scheduler's board; at least `seconds` lie between two messages of a worker.
     """
 
     run: str
@@ -187,8 +180,7 @@ class ClusterSlabs:
 
     def listen(self, name: str, reduction: Reduction[Any, Any]) -> Tell | None:
         """Return the callback for partials of a pass; None if it counts no slabs."""
-        counts = find_slabs(reduction) is not None
-        return functools.partial(self._tell, name, reduction) if counts else None
+        return None if find_slabs(reduction) is None else functools.partial(self._tell, name, reduction)
 
     def _tell(self, name: str, reduction: Reduction[Any, Any], partial: Any) -> None:
         from distributed import get_worker
@@ -196,15 +188,15 @@ class ClusterSlabs:
         with contextlib.suppress(Exception):  # a view is no reason for a task to fail
             if (found := find_slabs(reduction, partial)) is None:
                 return
-            tally = self._tally(name)
-            tally.add(*found)
-            if (counted := tally.take(found[0])) is not None:
+            tally = self._tally(name, found[0])
+            tally.add(found[1])
+            if (counted := tally.take()) is not None:
                 get_worker().log_event(TOPIC, encode(self.run, [(time.time(), counted)]))
 
-    def _tally(self, name: str) -> Tally:
+    def _tally(self, name: str, slabs: CandidateSlabs) -> Tally:
         """Return the tally of this pass in this process, and drop those of old passes."""
         with _tallies_lock:
-            tally = _tallies.setdefault((self.run, name), Tally(name, self.seconds))
+            tally = _tallies.setdefault((self.run, name), Tally(name, slabs, self.seconds))
             while len(_tallies) > _MOST_TALLIES:
                 del _tallies[next(iter(_tallies))]
             return tally

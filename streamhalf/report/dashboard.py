@@ -11,14 +11,13 @@ import functools
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from streamhalf import events
 from streamhalf.engine.live_messages import SECONDS_BETWEEN_COUNTS, TOPIC, ClusterSlabs, Happening, RunClosed, encode
 from streamhalf.errors import RunCancelledError, StreamhalfError
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
@@ -85,12 +84,10 @@ class PagePlugin(SchedulerPlugin):
         private.serve_pages(scheduler, pages, menu=MENU.strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Take in a message of a run."""
         if topic == TOPIC:
             self.board.take(msg)
 
     async def close(self) -> None:
-        """Leave nothing behind in the process."""
         self.metrics.unregister()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
@@ -137,11 +134,9 @@ dask_setup = _add_page
 def _draw(board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document with the page, perhaps under the dashboard's menu."""
     page = Page(board)
-    private.dress(doc, page, milliseconds=_REDRAW_MS)
+    private.dress(doc, page, extra if framed else None, milliseconds=_REDRAW_MS)
     doc.title = "streamhalf"
     doc.add_root(page.root)
-    if framed:
-        private.put_under_menu(doc, extra)
 
 
 class Page:
@@ -185,29 +180,24 @@ class Page:
 
 
 class DashboardObserver:
-    """An observer whose events appear on the dashboard and in `monitor` of any client.
+    """An observer whose events appear on the dashboard and in `monitor` of any client, until it is closed.
 
     They go to the scheduler's log, a few messages a second at most, from a thread of their own, so
     the run never waits for one; the first that fails is the last, for a view is no reason to fail.
-
-    Parameters
-    ----------
-    client
-        Connected to the scheduler. Call `close` when the run is over.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.run = f"{client.id}-{next(_run_numbers)}"
-        self._lock = threading.Lock()
+        self._news = threading.Condition()
         self._waiting: list[Happening] = []
-        self._timer: threading.Timer | None = None
-        self._next_time = 0.0
         self._over = False
+        self._thread = threading.Thread(target=self._deliver, daemon=True)
+        self._thread.start()
 
     def __call__(self, event: Event) -> None:
         """Take an event; of progress only the latest waits."""
-        with self._lock:
+        with self._news:
             if self._over:
                 return
             if isinstance(event, PassProgress) and self._waiting:
@@ -215,60 +205,41 @@ class DashboardObserver:
                 if isinstance(latest, PassProgress) and latest.name == event.name:
                     del self._waiting[-1]
             self._waiting.append((time.time(), event))
-            if self._timer is None:
-                self._arm()
+            self._news.notify()
 
     def close(self, end: RunClosed = _WHOLE) -> None:
         """Send what waits and say that this was all, or what ended the run early."""
-        with self._lock:
+        with self._news:
             if self._over:
                 return
-            self._over, timer = True, self._timer
-        if timer is not None:
-            timer.cancel()
-            timer.join(_CLOSE_SECONDS)
-        self._waiting.append((time.time(), end))
-        last = threading.Thread(target=self._send, daemon=True)
-        last.start()
-        last.join(_CLOSE_SECONDS)
-
-    def _arm(self) -> None:
-        self._timer = threading.Timer(max(0.0, self._next_time - time.monotonic()), self._send)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _send(self) -> None:
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        try:
-            if self._client.status == "running":
-                self._client.log_event(TOPIC, encode(self.run, waiting))
-        except Exception:  # the scheduler may be gone or refuse; the run will notice by itself
             self._over = True
-        with self._lock:
-            self._timer, self._next_time = None, time.monotonic() + SECONDS_BETWEEN_MESSAGES
-            if self._waiting and not self._over:
-                self._arm()
+            self._waiting.append((time.time(), end))
+            self._news.notify()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _deliver(self) -> None:
+        over = False
+        while not over:
+            with self._news:
+                self._news.wait_for(lambda: self._waiting)
+                waiting, self._waiting, over = self._waiting, [], self._over
+            try:
+                if self._client.status == "running":
+                    self._client.log_event(TOPIC, encode(self.run, waiting))
+            except Exception:  # the scheduler may be gone or refuse; the run will notice by itself
+                self._over = True
+                return
+            with self._news:
+                self._news.wait_for(lambda: self._over, SECONDS_BETWEEN_MESSAGES)
 
 
 @contextmanager
 def mirrored(
     client: Client, observer: Observer, started: RunStarted | None = None, *, page: bool = True
 ) -> Iterator[tuple[Observer, ClusterSlabs]]:
-    """The observer joined with one for the dashboard, which gets its page if it can have one.
+    """The observer joined with one for the dashboard, and what lets workers tell of the slabs they count.
 
-    Yields it, and what lets workers tell of the slabs they count.
-
-    Parameters
-    ----------
-    client
-        Connected to the scheduler that the run uses.
-    observer
-        Gets every event, as before.
-    started
-        The run's beginning, which `observer` has heard of already.
-    page
-        Whether the scheduler gets the page, and with it a plugin, if it has none yet.
+    The observer has heard of `started` already. With `page` the scheduler gets the page, if it can have one.
     """
     if page:
         install(client)
@@ -304,20 +275,29 @@ class Metrics:
         self._board = board
 
     def collect(self) -> Iterator[Any]:
-        """Yield the metrics."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily as Counters
+        from prometheus_client.core import GaugeMetricFamily as Gauges
 
-        board = self._board
-        yield CounterMetricFamily("streamhalf_rows", "Rows that passes have read", value=board.rows)
-        yield CounterMetricFamily("streamhalf_passes", "Passes that are complete", value=board.passes)
-        runs = CounterMetricFamily("streamhalf_runs", "Runs that are over", labels=["verdict"])
-        for verdict, count in sorted(board.ended.items()):
-            runs.add_metric([verdict], count)
-        yield runs
-        if board.watched is not None:
-            yield from _drift(board.watched)
-        under_way = len(board.under_way())
-        yield GaugeMetricFamily("streamhalf_runs_under_way", "Runs under way", value=under_way)
+        board, watched = self._board, self._board.watched
+        yield Counters("streamhalf_rows", "Rows that passes have read", value=board.rows)
+        yield Counters("streamhalf_passes", "Passes that are complete", value=board.passes)
+        yield _filled(
+            Counters("streamhalf_runs", "Runs that are over", labels=["verdict"]), sorted(board.ended.items())
+        )
+        yield Gauges("streamhalf_runs_under_way", "Runs under way", value=len(board.under_way()))
+        if watched is None:
+            return
+        said = "Outcome of the latest watch"
+        outcomes = ((str(one), float(watched.outcome is one)) for one in Drift)
+        yield _filled(Gauges("streamhalf_watch_outcome", said, labels=["outcome"]), outcomes)
+        said = "Distance from the rows behind the result over its tolerance"
+        apart = ((one.kind, one.distance / one.tolerance) for one in watched.statements)
+        yield _filled(Gauges("streamhalf_watch_distance", said, labels=["kind"]), apart)
+        drifted = ((one.kind, one.n_drifted) for one in watched.statements)
+        yield _filled(Gauges("streamhalf_watch_drifted", "Quantities that have drifted", labels=["kind"]), drifted)
+        for one in watched.statements:
+            if one.kind == "errors":
+                yield Gauges("streamhalf_watch_error", "Error on the rows of the latest watch", value=one.new)
 
     def register(self) -> None:
         """Have Prometheus ask this one of all in the process, unless its library is not there."""
@@ -331,7 +311,6 @@ class Metrics:
         Metrics.latest = self
 
     def unregister(self) -> None:
-        """Be asked no more."""
         if Metrics.latest is self:
             from prometheus_client import REGISTRY
 
@@ -339,22 +318,8 @@ class Metrics:
             Metrics.latest = None
 
 
-def _drift(watched: events.Watched) -> Iterator[Any]:
-    """Yield what the latest watch found, by kind of quantity."""
-    from prometheus_client.core import GaugeMetricFamily
-
-    outcome = GaugeMetricFamily("streamhalf_watch_outcome", "Outcome of the latest watch", labels=["outcome"])
-    for one in Drift:
-        outcome.add_metric([str(one)], float(watched.outcome is one))
-    yield outcome
-    apart = GaugeMetricFamily(
-        "streamhalf_watch_distance", "Distance from the rows behind the result over its tolerance", labels=["kind"]
-    )
-    drifted = GaugeMetricFamily("streamhalf_watch_drifted", "Quantities that have drifted", labels=["kind"])
-    for found in watched.statements:
-        apart.add_metric([found.kind], found.distance / found.tolerance)
-        drifted.add_metric([found.kind], found.n_drifted)
-    yield from (apart, drifted)
-    errors = next((one for one in watched.statements if one.kind == "errors"), None)
-    if errors is not None:
-        yield GaugeMetricFamily("streamhalf_watch_error", "Error on the rows of the latest watch", value=errors.new)
+def _filled(family: Any, values: Iterable[tuple[str, float]]) -> Any:
+    """Return a metric with its values by label."""
+    for label, value in values:
+        family.add_metric([label], value)
+    return family

@@ -61,18 +61,13 @@ def serve_pages(scheduler: Scheduler, pages: Mapping[str, Draw], *, menu: str) -
     main._applications.update({path: own._applications[path] for path in pages})
 
 
-def dress(doc: Document, page: Any, *, milliseconds: int) -> None:
-    """Give a document the dashboard's looks, and call `page.update()` again and again."""
+def dress(doc: Document, page: Any, menu: Mapping[str, Any] | None, *, milliseconds: int) -> None:
+    """Give a document the dashboard's looks, perhaps its menu, and call `page.update()` again and again."""
     from distributed.dashboard.components import add_periodic_callback
-    from distributed.dashboard.components.scheduler import BOKEH_THEME
+    from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 
     add_periodic_callback(doc, page, milliseconds)
     doc.theme = BOKEH_THEME
-
-
-def put_under_menu(doc: Document, extra: dict[str, Any]) -> None:
-    """Show a document under the dashboard's menu."""
-    from distributed.dashboard.components.scheduler import env
-
-    doc.template = env.get_template("simple.html")
-    doc.template_variables.update(extra)
+    if menu is not None:
+        doc.template = env.get_template("simple.html")
+        doc.template_variables.update(menu)

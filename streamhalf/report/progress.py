@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -17,8 +15,9 @@ from rich.text import Text
 
 from streamhalf import events
 from streamhalf.redact import plural
+from streamhalf.report.live import PassView, RunView
 from streamhalf.report.words import human_count, notice_words, of_limit, pass_words
-from streamhalf.results import PassRecord, Role, TestResult, replace, to_json, worst_of
+from streamhalf.results import PassRecord, Role, replace, to_json, worst_of
 
 _NAME, _BAR = 11, 20
 """Columns for the name of a pass, and of its bar."""
@@ -50,134 +49,112 @@ class _Lines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._started: set[str] = set()
+        self._run = RunView("", time.time())
 
     def observe(self, event: events.Event) -> None:
-        """Print notices and finished passes."""
-        if isinstance(event, events.RunStarted):
-            for notice in event.notices:
-                self._print(f"notice: {notice_words(notice)}")
-        elif isinstance(event, events.KernelsCompiled):
-            self._print("compiling loops over rows, once per machine")
-        elif isinstance(event, events.PassStarted):
-            self._started.add(event.name)
-        elif isinstance(event, events.PassEnded):
-            name, rows = event.record.name, event.record.rows_read
-            if name in self._started:
-                self._print(pass_words(name, rows, event.record.seconds))
-            else:
-                self._print(f"pass {name}: {plural(rows, 'row')} from the checkpoint")
+        """Take an event in, and print notices and finished passes."""
+        match event:
+            case events.RunStarted():
+                for notice in event.notices:
+                    self._print(f"notice: {notice_words(notice)}")
+            case events.KernelsCompiled():
+                self._print("compiling loops over rows, once per machine")
+            case events.PassEnded(record) if self._run.is_reading(record.name):
+                self._pass_ended(record)
+            case events.PassEnded(record):
+                self._print(f"pass {record.name}: {plural(record.rows_read, 'row')} from the checkpoint")
+        self._run.take(time.time(), event)
+
+    def _pass_ended(self, record: PassRecord) -> None:
+        self._print(pass_words(record.name, record.rows_read, record.seconds))
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-@dataclass(slots=True)
-class _Step:
-    """A pass, or another step that takes time: under way until it has a record."""
-
-    name: str
-    detail: str
-    total: float
-    started: float = field(default_factory=time.monotonic)
-    done: float = 0
-    record: PassRecord | None = None
-    found: list[TestResult] = field(default_factory=list)
-
-    def running_line(self, width: int) -> Text:
-        """Return its bar, speed and the time that is left."""
-        seconds = max(time.monotonic() - self.started, 1e-3)
-        rate, share = self.done / seconds, min(1.0, self.done / max(1, self.total))
-        left = (self.total - self.done) / rate if rate else math.nan
-        full = round(_BAR * share)
-        counted = f"{share:.0%} of at most {human_count(self.total)} operations"
-        speed = ""
-        if self.name != _SEARCH:
-            counted = f"{human_count(self.done)} of {human_count(self.total)} rows"
-            speed = f"{human_count(rate)} rows/s" if rate else ""
-        parts = (
-            (self.name.ljust(_NAME), "bold", 0),
-            ("━" * full + "╌" * (_BAR - full), "cyan", 2),
-            (counted, "", 1),
-            (speed, "cyan", 3),
-            (f"{left:,.0f} s left" if math.isfinite(left) else "", "", 4),
-            (self.detail, "dim", 5),
-        )
-        return _fitted(parts, width)
-
-    def finished_line(self, record: PassRecord, width: int) -> Text:
-        """Return how fast it was, and how close its testers came to their limits."""
-        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-        parts = (
-            (self.name.ljust(_NAME), "bold", 0),
-            (f"{human_count(record.rows_read):>6} rows", "", 1),
-            (f"{record.seconds:6.2f} s", "", 3),
-            (f"{rate:>6} rows/s", "cyan", 2),
-            (self._remark(record, " of its limit" if width >= _WIDE else ""), "dim", 4),
-        )
-        return _fitted(parts, width)
-
-    def _remark(self, record: PassRecord, of_what: str) -> str:
-        # an early warning is all that there is of a pass that learns
-        told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in self.found)
-        if (worst := worst_of(told)) is not None:
-            return f"{worst.tester} at {of_limit(worst.share)}{of_what}"
-        if record.rows_accepted < record.rows_read:
-            return f"kept {human_count(record.rows_accepted)} rows"
-        return ""
-
-
 class _Bars(_Lines):
     """One line for each step: with a bar while it runs, then its speed and its testers.
 
-    A finished pass is let go when the next one begins: its testers speak after its end.
+    A finished pass is let go when the next step begins: its testers speak after its end.
     """
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._step: _Step | None = None
+        self._step: PassView | None = None
 
     def observe(self, event: events.Event) -> None:
-        """Draw what has happened; what has no bar is printed."""
-        under_way = self._step
+        """Take an event in; what has no bar is printed."""
+        if isinstance(event, events.SearchProgress):
+            self._search(event)
+            return
         if isinstance(event, events.PassStarted):
-            self._begin(_Step(event.name, event.detail, event.n_rows))
-        elif isinstance(event, events.SearchProgress):
-            if under_way is None or under_way.name != _SEARCH:
-                self._begin(_Step(_SEARCH, "for the lower bound", event.total))
-            elif event.done >= event.total:
-                self.let_go()
-            else:
-                under_way.done = event.done
-        elif under_way is None:
-            super().observe(event)
-        elif isinstance(event, events.PassProgress) and event.name == under_way.name:
-            under_way.done = event.rows_done
-        elif isinstance(event, events.PassEnded) and event.record.name == under_way.name:
-            under_way.record = event.record
-        elif isinstance(event, events.TesterJudged):
-            if event.test_result.pass_name == under_way.name:
-                under_way.found.append(event.test_result)
-        else:
-            super().observe(event)
+            self.let_go()
+        super().observe(event)
+        if isinstance(event, events.PassStarted):
+            self._step = self._run.under_way
 
-    def _begin(self, step: _Step) -> None:
-        self.let_go()
-        self._step = step
+    def _search(self, event: events.SearchProgress) -> None:
+        if self._step is None or self._step.name != _SEARCH:
+            self.let_go()
+            self._step = PassView(_SEARCH, "for the lower bound", int(event.total), time.time())
+        self._step.rows_done, self._step.seconds = int(event.done), time.time() - self._step.started
+        if event.done >= event.total:
+            self._step = None
+
+    def _pass_ended(self, record: PassRecord) -> None:
+        """Print nothing yet: `let_go` does."""
 
     def let_go(self) -> None:
         """Print the line of a pass that is over, once; of one that was broken off, none."""
         over, self._step = self._step, None
-        if over is not None and over.record is not None:
-            self._console.print(over.finished_line(over.record, self._console.width))
+        if over is not None and over.done:
+            self._console.print(self._finished(over))
 
     def line(self) -> Text:
         """Return the line of the step under way."""
-        if (now := self._step) is None:
+        if self._step is None:
             return Text()
-        if now.record is not None:
-            return now.finished_line(now.record, self._console.width)
-        return now.running_line(self._console.width)
+        return self._finished(self._step) if self._step.done else self._running(self._step)
+
+    def _running(self, step: PassView) -> Text:
+        """Return the bar, the speed and the time that is left."""
+        full, left = round(_BAR * step.share), step.seconds_left
+        counted = f"{step.share:.0%} of at most {human_count(step.n_rows)} operations"
+        speed = ""
+        if step.name != _SEARCH:
+            counted = f"{human_count(step.rows_done)} of {human_count(step.n_rows)} rows"
+            speed = f"{human_count(step.rows_per_second)} rows/s" if step.rows_done else ""
+        parts = (
+            (step.name.ljust(_NAME), "bold", 0),
+            ("━" * full + "╌" * (_BAR - full), "cyan", 2),
+            (counted, "", 1),
+            (speed, "cyan", 3),
+            ("" if left is None else f"{left:,.0f} s left", "", 4),
+            (step.detail, "dim", 5),
+        )
+        return _fitted(parts, self._console.width)
+
+    def _finished(self, step: PassView) -> Text:
+        """Return how fast a pass was, and how close its testers came to their limits."""
+        parts = (
+            (step.name.ljust(_NAME), "bold", 0),
+            (f"{human_count(step.rows_done):>6} rows", "", 1),
+            (f"{step.seconds:6.2f} s", "", 3),
+            (f"{human_count(step.rows_per_second):>6} rows/s", "cyan", 2),
+            (self._remark(step), "dim", 4),
+        )
+        return _fitted(parts, self._console.width)
+
+    def _remark(self, step: PassView) -> str:
+        found = (one for one in self._run.test_results if one.pass_name == step.name)
+        # an early warning is all that there is of a pass that learns
+        told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in found)
+        if (worst := worst_of(told)) is not None:
+            of_what = " of its limit" if self._console.width >= _WIDE else ""
+            return f"{worst.tester} at {of_limit(worst.share)}{of_what}"
+        if step.rows_accepted is not None and step.rows_accepted < step.rows_done:
+            return f"kept {human_count(step.rows_accepted)} rows"
+        return ""
 
 
 def _fitted(parts: Iterable[tuple[str, str, int]], width: int) -> Text:

@@ -50,16 +50,16 @@ def test_find_slabs__looks_inside() -> None:
 def test_tally__tells_all_rows_once_and_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(slab_watch.time, "monotonic", lambda: now[0])
-    tally, told = Tally("final", 1.0), []
+    tally, told = Tally("final", SLABS, 1.0), []
     for i in range(5_000):
-        tally.add(SLABS, SLABS.map(block(2, i)))
-        if (counted := tally.take(SLABS)) is not None:
+        tally.add(SLABS.map(block(2, i)))
+        if (counted := tally.take()) is not None:
             told.append(counted)
         now[0] += 0.1
     now[0] += 100.0
-    last = tally.take(SLABS)
+    last = tally.take()
     assert last is not None
-    assert tally.take(SLABS) is None
+    assert tally.take() is None
     assert sum(sum(one.counts) for one in (*told, last)) == 10_000
     # 500 s: every second up to the 50th, then 50 times for each factor e of the time
     assert 100 < len(told) < 50 + 50 * np.log(10) + 5

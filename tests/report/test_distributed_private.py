@@ -14,15 +14,7 @@ import pytest
 from distributed import Client, Scheduler, Worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from streamhalf.report.distributed_private import (
-    add_plugin,
-    dress,
-    find_dashboard,
-    has_plugin,
-    logged,
-    put_under_menu,
-    serve_pages,
-)
+from streamhalf.report.distributed_private import add_plugin, dress, find_dashboard, has_plugin, logged, serve_pages
 from tests.canary import relying_on
 from tests.waiting import PATIENCE, wait_until
 
@@ -104,9 +96,7 @@ class Still:
 
 def test_dashboard__takes_pages_beside_its_own(client: Client) -> None:
     def draw(name: str, scheduler: Scheduler, extra: dict[str, Any], doc: Any) -> None:
-        dress(doc, Still(), milliseconds=1000)
-        if name == "framed":
-            put_under_menu(doc, extra)
+        dress(doc, Still(), extra if name == "framed" else None, milliseconds=1000)
 
     def serve(dask_scheduler: Scheduler) -> None:
         pages = {"/canary": "framed", "/individual-canary": "bare"}
