@@ -76,8 +76,6 @@ class RunPlan:
 
     Parameters
     ----------
-    n_rows, dim, eps, tau, sampling
-        Of the run.
     adaptive
         Whether delta halves only after a small step, starting at 1/2.
     initial_rows, accepted_rows, update_rows, final_rows
@@ -135,7 +133,6 @@ class RunPlan:
 
     @property
     def required_rows(self) -> int:
-        """Rows the data set must have."""
         return self.needed_rows or self.learning_rows + self.final_rows
 
     @property
@@ -168,7 +165,7 @@ class RunPlan:
         return min(self.final_rows, math.ceil(self.ample_rows / rate))
 
     def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
-        """Return the context of a pass, to which the pass adds what it knows.
+        """The context of a pass, to which the pass adds what it knows.
 
         Half of the testers' tau is for the steps of the path, each of which is tested once in the
         final pass, and half for what is tested about the candidates there.
@@ -251,16 +248,18 @@ _SPARE = 1.05
 """A scale accepts a few per cent of rows less than expected now and then."""
 
 
-def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
-    """The fewest rows with which every tester is conclusive at scale eps."""
-    sampling = Sampling.REUSE if config.sampling == "auto" else Sampling(config.sampling)
-    return _plan(eps, dim, config, testers, sampling)
-
-
-def _plan(
-    eps: float, dim: int, config: RunConfig, testers: Testers, sampling: Sampling, threshold: float = 0.0
+def plan_for_eps(
+    eps: float,
+    dim: int,
+    config: RunConfig,
+    testers: Testers = TESTERS,
+    *,
+    sampling: Sampling | None = None,
+    threshold: float = 0.0,
 ) -> RunPlan:
-    """The fewest rows, dealt in one way."""
+    """The fewest rows with which every tester is conclusive at scale eps, for planes at a threshold."""
+    if sampling is None:
+        sampling = Sampling.REUSE if config.sampling == "auto" else Sampling(config.sampling)
     adaptive = config.schedule == "adaptive"
     first = first_scale(threshold, adaptive=adaptive)
     finest = min(first, 2 * eps)
@@ -297,9 +296,9 @@ def _plan(
     return replace(plan, n_rows=plan.required_rows)
 
 
-def smallest_plan(dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
+def smallest_plan(dim: int, config: RunConfig) -> RunPlan:
     """The fewest rows that anything can be tested with, where every step takes fresh ones."""
-    plan = _plan(LARGEST_EPS, dim, config, testers, Sampling.WINDOWS)
+    plan = plan_for_eps(LARGEST_EPS, dim, config, sampling=Sampling.WINDOWS)
     return _split_rows(plan, plan.required_rows, config)
 
 
@@ -312,9 +311,9 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     coarsest = LARGEST_EPS if config.eps == "auto" else float(config.eps)
     plan = plan_for_eps(coarsest, dim, config, testers)
     if config.sampling == "auto" and n_rows > FEW_ROWS:
-        in_windows = _plan(coarsest, dim, config, testers, Sampling.WINDOWS)
+        in_windows = plan_for_eps(coarsest, dim, config, testers, sampling=Sampling.WINDOWS)
         plan = in_windows if in_windows.required_rows <= n_rows else plan
-    make = partial(_plan, dim=dim, config=config, testers=testers, sampling=plan.sampling)
+    make = partial(plan_for_eps, dim=dim, config=config, testers=testers, sampling=plan.sampling)
     if plan.required_rows > n_rows:
         return _plan_for_few(plan, n_rows, config, make)
     if config.eps == "auto":
@@ -386,7 +385,9 @@ def _update_rows(plan: RunPlan, finest: float) -> int:
 
 def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Testers) -> RunPlan:
     """The plan for planes at a threshold, with the same rows held out, conclusive or not."""
-    make = partial(_plan, dim=plan.dim, config=config, testers=testers, sampling=plan.sampling, threshold=threshold)
+    make = partial(
+        plan_for_eps, dim=plan.dim, config=config, testers=testers, sampling=plan.sampling, threshold=threshold
+    )
     learning, eps = plan.n_rows - plan.final_rows, config.eps
     if eps == "auto":
 
@@ -399,22 +400,6 @@ def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Test
         learning = plan.learning_rows
     found = replace(make(float(eps)), initial_rows=plan.initial_rows, needed_rows=plan.needed_rows)
     return _fill(found, config, n_rows=plan.n_rows, final=plan.final_rows, learning=learning)
-
-
-def rows_about(plan: RunPlan, threshold: float, config: RunConfig) -> int:
-    """Rows with which planes at a threshold can be judged at the eps of a plan.
-
-    Half of them are held out before the threshold is known.
-    """
-    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.sampling, threshold)
-    return 2 * max(found.final_rows, found.learning_rows)
-
-
-def suffices(plan: RunPlan, threshold: float, config: RunConfig) -> bool:
-    """Return whether the rows that a plan holds out, and those it leaves, are enough."""
-    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.sampling, threshold)
-    enough = found.final_rows <= plan.final_rows
-    return enough and found.learning_rows <= plan.n_rows - plan.final_rows
 
 
 def _split_rows(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
@@ -455,16 +440,13 @@ def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning
         update_rows=int(growth * plan.update_rows),
         wedge_eps=plan.finest_delta / 2,
     )
+    counted = replace(plan, final_rows=plan.counted_rows)
+    # the mass of slabs takes a few rows over eps cubed
+    least = max(plan.eps, (2 / plan.counted_rows) ** (1 / 3))
     return replace(
         plan,
         wedge_eps=_finest_scale(WedgeTester, plan, config, plan.finest_delta / 2),
-        # it takes a few rows over eps cubed
-        slab_eps=_finest_scale(
-            SlabMassTester,
-            replace(plan, final_rows=plan.counted_rows),
-            config,
-            max(plan.eps, (2 / plan.counted_rows) ** (1 / 3)),
-        ),
+        slab_eps=_finest_scale(SlabMassTester, counted, config, least),
     )
 
 

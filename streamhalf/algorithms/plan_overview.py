@@ -20,19 +20,11 @@ from streamhalf.algorithms.plan import (
     plan_about,
     plan_for_eps,
     plan_for_rows,
-    rows_about,
     sample_room,
-    suffices,
 )
 from streamhalf.algorithms.promises import expected_promises
 from streamhalf.algorithms.row_split import row_split_for, sample_windows
-from streamhalf.certificate.certification import (
-    Certification,
-    certificate_degree,
-    certificate_share,
-    held_by_certificate,
-    within_room,
-)
+from streamhalf.certificate.certification import Certification, held_by_certificate, within_room
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.source import BLOCK_NBYTES, Source
@@ -44,7 +36,6 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import Survey
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
@@ -93,19 +84,21 @@ def make_plan(
     threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
         least = plan_for_eps(float(config.eps), dim, config)
-        n_rows = rows_about(least, threshold, config) if threshold else least.required_rows
+        n_rows = _rows_about(_about(least, threshold, config)) if threshold else least.required_rows
     plan = plan_for_rows(n_rows, dim, config)
     needed = plan.required_rows
     conclusive = needed <= n_rows
     if threshold:
         plan = plan_about(plan, threshold, config, TESTERS) if conclusive else plan
-        conclusive = conclusive and suffices(plan, threshold, config)
-        needed = rows_about(plan, threshold, config)
+        fewest = _about(plan, threshold, config)
+        conclusive = conclusive and fewest.final_rows <= plan.final_rows
+        conclusive = conclusive and fewest.learning_rows <= plan.n_rows - plan.final_rows
+        needed = _rows_about(fewest)
     shown = plan
     if not at_hand and not conclusive and needed > n_rows:  # what so many rows would be dealt
         shown = plan_for_rows(needed, dim, config)
         shown = plan_about(shown, threshold, config, TESTERS) if threshold else shown
-    passes = _passes(shown, shown, config, row_nbytes)
+    passes = _passes(shown, config, row_nbytes)
     if at_hand and not plan.can_learn:  # updates would have too few rows
         passes = passes[-1:]
     return PlanRecord(
@@ -125,14 +118,23 @@ def make_plan(
     )
 
 
+def _about(plan: RunPlan, threshold: float, config: RunConfig) -> RunPlan:
+    """The fewest rows for planes at a threshold, at the eps of a plan."""
+    return plan_for_eps(plan.eps, plan.dim, config, sampling=plan.sampling, threshold=threshold)
+
+
+def _rows_about(fewest: RunPlan) -> int:
+    """Half of all rows are held out before the threshold is known."""
+    return 2 * max(fewest.final_rows, fewest.learning_rows)
+
+
 def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     """Rows that all passes of a fit read, about: what becomes of a run shows while it runs."""
     plan = plan_for_rows(n_rows, dim, config)
-    passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
+    read = sum(one.nbytes for one in _passes(plan, config, row_nbytes=1))
     certificate = 0 if config.certificate_degree == 0 else n_rows
     regressed = min(n_rows, REGRESSED_PER_FEATURE * dim) if lacks_rows(plan, config) else 0
-    read = sum(one.nbytes for one in passes) + certificate
-    return read + regression_passes(regressed, dim) * regressed
+    return read + certificate + regression_passes(regressed, dim) * regressed
 
 
 def _threshold(positive: float, config: RunConfig) -> float:
@@ -147,36 +149,26 @@ def _threshold(positive: float, config: RunConfig) -> float:
     return float(-ndtri(positive))
 
 
-def _passes(plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int) -> tuple[PassBudget, ...]:
-    """Rows and bytes of every pass."""
-    learning = math.ceil(whole.n_rows * (1 - whole.held_out))
-    beside = {Stage.REFINE: REFINING_ROWS}
+def _passes(plan: RunPlan, config: RunConfig, row_nbytes: int) -> tuple[PassBudget, ...]:
+    """Rows that every pass uses, and the bytes that it reads for them."""
+    learning = math.ceil(plan.n_rows * (1 - plan.held_out))
+
+    def budget(name: str, rows: int, delta: float | None = None) -> PassBudget:
+        read = rows / (1 - plan.held_out) if plan.sampling is Sampling.WINDOWS else plan.n_rows
+        return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
+
+    def accepted(delta: float) -> int:
+        if plan.sampling is Sampling.REUSE:
+            return plan.reused_rows(plan.rate(delta))
+        return math.ceil(plan.accepted_rows / plan.rate(delta))
+
+    found = [budget("initial", plan.initial_rows)]
+    found += [budget(f"update at delta {delta:.4g}", accepted(delta), delta) for delta in plan.deltas]
+    found.append(budget(Stage.REFINE, min(REFINING_ROWS, learning)))
     if config.through == HalfspaceClass.ANY:
-        beside[Stage.THRESHOLDS] = SCANNED_ROWS
-    return (
-        _budget(whole, "initial", plan.initial_rows, row_nbytes),
-        *(
-            _budget(
-                whole,
-                f"update at delta {delta:.4g}",
-                math.ceil(plan.accepted_rows / plan.rate(delta)),
-                row_nbytes,
-                delta,
-            )
-            for delta in plan.deltas
-        ),
-        *(_budget(whole, one, min(most, learning), row_nbytes) for one, most in beside.items()),
-        # it reads all rows, and keeps those that are held out
-        PassBudget("final", plan.final_rows, whole.n_rows * row_nbytes),
-    )
-
-
-def _budget(plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None) -> PassBudget:
-    """Rows that a learning pass uses, and the bytes that it reads for them."""
-    if plan.sampling is Sampling.REUSE and delta is not None:
-        rows = plan.reused_rows(plan.rate(delta))
-    read = rows / (1 - plan.held_out) if plan.sampling is Sampling.WINDOWS else plan.n_rows
-    return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
+        found.append(budget(Stage.THRESHOLDS, min(SCANNED_ROWS, learning)))
+    # it reads all rows, and keeps those that are held out
+    return (*found, PassBudget("final", plan.final_rows, plan.n_rows * row_nbytes))
 
 
 def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -> int:
@@ -274,23 +266,12 @@ def _n_tasks(source: Source, blocks: RowRanges) -> int:
 
 def _certification(source: Source, config: RunConfig) -> Certification:
     """The certificate pass about some plane: what it costs is the same about any."""
-    normal = np.eye(source.dim)[0]
-    degree = certificate_degree(config.certificate_degree or "auto", source.dim)
-    return Certification(
-        halfspace=Halfspace(tuple(normal.tolist())),
-        row_transform=Identity(),
-        error=_LIKELY_ERROR,
-        degree=degree,
-        memory=config.certificate_memory,
-        planes=(Plane(normal),),
-        share=certificate_share(
-            config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=_LIKELY_ERROR, degree=degree
-        ),
-    )
+    halfspace = Halfspace(tuple(np.eye(source.dim)[0].tolist()))
+    return Certification.of(source, config, halfspace, Identity(), _LIKELY_ERROR)
 
 
 def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
-    """Return what a fit would take where it would run; every worker reads one block."""
+    """What a fit would take where it would run; every worker reads one block."""
     record = plan_of(source, config)
     tried: dict[str, Reduction[Any, Any]] = {}
     if source.dim <= WIDE_DIM:
