@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from streamhalf._session import make_config
-from streamhalf.algorithms.kept import LARGEST_MANIFEST, read_sealed, refusing_damage, write_sealed
+from streamhalf.algorithms.kept import opened_sealed, write_sealed
 from streamhalf.algorithms.stream import BLOCK_ROWS, StreamState
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.kinds import is_dask_frame, is_frame, is_pandas
 from streamhalf.data.opening import open_source
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, RowSchema, array_of, distinct, find_coding
-from streamhalf.engine.checkpoint import pack, unpack
 from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import Folder
 from streamhalf.results import EncodingRecord, FitResult, from_json, replace, seal, to_json
@@ -158,13 +154,11 @@ class StreamLearner:
         storage_options
             For URLs: what fsspec takes for this kind of storage.
         """
-        arrays: list[NDArray[Any]] = []
-        state = None if self._state is None else _emptied(self._state)
-        told: dict[str, Any] = {
+        told = {
             "config": self._config.recorded() | {"seed_drawn": self._config.seed_drawn},
-            "state": None if state is None else {**_plain(state, arrays), "config": {}},
-            "waiting": _plain(tuple(self._waiting), arrays),
-            "coding": None if self._coding is None else _plain(self._coding, arrays),
+            "state": None if self._state is None else _emptied(self._state),
+            "waiting": self._waiting,
+            "coding": self._coding,
             "seen": self._seen,
             "columns": self._columns,
             "encoding": None if self._encoding is None else to_json(self._encoding),
@@ -172,11 +166,9 @@ class StreamLearner:
             "name": self._name,
             "n_rows": self._n_rows,
         }
-        told["n_arrays"] = len(arrays)
-        held = () if self._state is None else [getattr(owner, name) for owner, name, _ in _places(self._state)]
-        packed = (np.frombuffer(b"" if one is None else pack(one), np.uint8) for one in held)
-        manifest = {"schema": _SCHEMA, "learner": json.dumps(told, allow_nan=False)}
-        write_sealed(Folder(os.fspath(folder), storage_options), MANIFEST, manifest, pack([*arrays, *packed]))
+        held = [] if self._state is None else [getattr(owner, name) for owner, name, _ in _places(self._state)]
+        told["held"] = [one is not None for one in held]
+        write_sealed(Folder(os.fspath(folder), storage_options), MANIFEST, _SCHEMA, told, held)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> StreamLearner:
@@ -188,32 +180,27 @@ class StreamLearner:
             As of `save`.
         """
         place = Folder(os.fspath(folder), storage_options)
-        where = f"{place.name}/{MANIFEST}"
-        if place.read(MANIFEST, LARGEST_MANIFEST) is None:
-            raise UsageError(f"folder: {place.name} holds no saved stream; name the folder that save wrote")
-        with refusing_damage(where, "start a new stream, or take an older copy"):
-            manifest, content = read_sealed(place, MANIFEST, _SCHEMA)
-            told = json.loads(manifest["learner"])
-            with np.load(io.BytesIO(content), allow_pickle=False) as held:
-                arrays = [held[f"arr_{number}"] for number in range(len(held.files))]
-            settings = dict(told["config"])
-            drawn = {name: settings[name] for name in ("seed", "seed_drawn")}
-            found = cls.__new__(cls)
-            found._config = dataclasses.replace(RunConfig(**{**settings, "seed_drawn": False}), **drawn)
-            found._label, found._name = told["label"], told["name"]
-            found._coding = None if told["coding"] is None else _rebuilt(told["coding"], LabelCoding, arrays)
+        missing = f"folder: {place.name} holds no saved stream; name the folder that save wrote"
+        remedy = "start a new stream, or take an older copy"
+        with opened_sealed(place, MANIFEST, _SCHEMA, missing=missing, remedy=remedy) as sealed:
+            told, found = sealed.told, cls.__new__(cls)
+            drawn = {name: told["config"][name] for name in ("seed", "seed_drawn")}
+            found._config = dataclasses.replace(RunConfig(**{**told["config"], "seed_drawn": False}), **drawn)
+            found._label, found._name, found._n_rows = told["label"], told["name"], told["n_rows"]
+            found._coding = sealed.rebuilt("coding", LabelCoding | None)
             found._seen, found._columns = tuple(told["seen"]), tuple(told["columns"])
             encoding = told["encoding"]
-            found._encoding = None if encoding is None else from_json(EncodingRecord, encoding, where=where)
-            found._waiting = list(_rebuilt(told["waiting"], tuple[Block, ...], arrays))
-            found._n_rows, found._state = told["n_rows"], None
-            if told["state"] is not None:
-                found._state = state = _rebuilt(told["state"], StreamState, arrays)
+            found._encoding = None if encoding is None else from_json(EncodingRecord, encoding, where=sealed.where)
+            found._waiting = sealed.rebuilt("waiting", list[Block])
+            found._state = state = sealed.rebuilt("state", StreamState | None)
+            if state is not None:
                 state.config = found._config
-                # in the order in which they were written: errors before tests
-                for (owner, name, statistic), packed in zip(_places(state), arrays[told["n_arrays"] :], strict=True):
-                    if len(packed):
-                        setattr(owner, name, unpack(packed.tobytes(), statistic().empty(state.dim), where))
+                places = [one for one, held in zip(_places(state), told["held"], strict=True) if held]
+                for owner, name, statistic in places:  # errors first, of which tests depend
+                    setattr(owner, name, statistic().empty(state.dim))
+                partials = sealed.partials([getattr(owner, name) for owner, name, _ in places])
+                for (owner, name, _), partial in zip(places, partials, strict=True):
+                    setattr(owner, name, partial)
         return found
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], tuple[str, ...], EncodingRecord | None]:
@@ -303,13 +290,14 @@ def _without(frame: Any, label: str) -> tuple[Any, Any]:
 
 
 def _emptied(state: StreamState) -> StreamState:
-    """The state without partials, which are written apart."""
+    """The state without partials and configuration, which are written apart."""
     current, rival = (
         one and dataclasses.replace(one, errors=None, finals=None, closing=None, found=None)
         for one in (state.current, state.rival)
     )
     learning = state.learning and dataclasses.replace(state.learning, partial=None)
-    return dataclasses.replace(state, current=current, rival=rival, learning=learning, common=None)
+    config: Any = {}
+    return dataclasses.replace(state, config=config, current=current, rival=rival, learning=learning, common=None)
 
 
 def _places(state: StreamState) -> list[tuple[Any, str, Callable[[], Any]]]:
@@ -321,22 +309,3 @@ def _places(state: StreamState) -> list[tuple[Any, str, Callable[[], Any]]]:
         if one is not None:
             found += [(one, "errors", one.counts), (one, "finals", one.tests), (one, "closing", one.closing_needs)]
     return [*found, (state, "common", state.pair)]
-
-
-def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
-    def moved(one: Any) -> Any:
-        if isinstance(one, np.generic):
-            return one.item()
-        if isinstance(one, np.ndarray):
-            arrays.append(one)
-            return {"array": len(arrays) - 1}
-        raise TypeError(f"{type(one).__name__} has no place in a saved stream")
-
-    return msgspec.to_builtins(value, enc_hook=moved, str_keys=True)
-
-
-def _rebuilt(data: Any, kind: Any, arrays: list[NDArray[Any]]) -> Any:
-    def taken(_: Any, one: Any) -> Any:
-        return arrays[one["array"]]
-
-    return msgspec.convert(data, kind, dec_hook=taken)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -145,7 +146,6 @@ class Measurement:
         return replace(state, plan=replace(state.plan, n_rows=self.n_rows), pinned=self.path.chosen)
 
     def final(self) -> FinalPass:
-        """The final pass."""
         first = RunConfig(**self.path.settings)  # type: ignore[arg-type]
         return FinalPass(
             self.start.plan,
@@ -251,7 +251,6 @@ class KeptState:
 
     @property
     def looks(self) -> tuple[LookRecord, ...]:
-        """The looks so far."""
         return self.result.looks
 
     @property
@@ -279,82 +278,94 @@ class KeptState:
         return found, look.closing().combine(self.closing, closing)
 
     def save(self, folder: Folder) -> None:
-        """Write the partials, then the manifest that names them."""
-        told = {
-            "schema": _SCHEMA,
-            "tau": self.tau,
-            "path": msgspec.to_builtins(self.path, enc_hook=_listed, str_keys=True),
-            "result": to_json(self.result),
-        }
-        write_sealed(folder, MANIFEST, told, pack((*self.finals, self.closing)))
-        folder.write(RESULT, json.dumps(told["result"], indent=2, allow_nan=False).encode() + b"\n")
+        """Write the state, and its result beside it."""
+        result = to_json(self.result)
+        told = {"tau": self.tau, "path": self.path, "result": result}
+        write_sealed(folder, MANIFEST, _SCHEMA, told, (self.finals, self.closing))
+        folder.write(RESULT, json.dumps(result, indent=2, allow_nan=False).encode() + b"\n")
 
     @classmethod
     def load(cls, folder: Folder) -> KeptState:
         """Read a state; what is damaged is refused."""
-        where = f"state: {folder.name}/{MANIFEST}"
-        if folder.read(MANIFEST, LARGEST_MANIFEST) is None:
-            raise UsageError(f"state: {folder.name} holds no state; name the folder that fit --state wrote")
-        with refusing_damage(where, "fit again with --state"):
-            data, content = read_sealed(folder, MANIFEST, _SCHEMA)
-            path = msgspec.convert(data["path"], Path, dec_hook=_array)
-            result = from_json(FitResult, data["result"], where=f"{where}: result")
-            tau = data["tau"]
+        missing = f"state: {folder.name} holds no state; name the folder that fit --state wrote"
+        remedy = "fit again with --state"
+        with opened_sealed(folder, MANIFEST, _SCHEMA, label="state: ", missing=missing, remedy=remedy) as sealed:
+            path, tau = sealed.rebuilt("path", Path), sealed.told["tau"]
+            result = from_json(FitResult, sealed.told["result"], where=f"{sealed.where}: result")
             if not (results.is_as_written(result) and result.looks and 0 < tau < 1):
                 raise ValueError("result, looks or tau are of no run")
-        last = result.looks[-1]
-        look = Measurement(path=path, seed=last.seed, tau=last.tau, n_rows=last.stop)
-        needs, dim = (*look.batches(), look.closing()), path.plane.dim
-        templates = tuple(one.empty(dim) for one in needs)
-        *finals, closing = unpack(content, templates, where)
+            last = result.looks[-1]
+            look = Measurement(path=path, seed=last.seed, tau=last.tau, n_rows=last.stop)
+            needs, dim = (*look.batches(), look.closing()), path.plane.dim
+            *finals, closing = sealed.partials([one.empty(dim) for one in needs])
         return cls(result=result, path=path, tau=tau, finals=tuple(finals), closing=closing)
 
 
-def write_sealed(folder: Folder, name: str, told: dict[str, Any], content: bytes) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Sealed:
+    """What a manifest tells, and its archive: arrays that the manifest names, then partials."""
+
+    where: str
+    told: dict[str, Any]
+    arrays: list[NDArray[Any]]
+    content: bytes
+
+    def rebuilt(self, name: str, kind: Any) -> Any:
+        """Return a value that the manifest tells, as a type."""
+        return msgspec.convert(self.told[name], kind, dec_hook=lambda _, one: self.arrays[one["array"]])
+
+    def partials(self, templates: Sequence[Any]) -> Sequence[Any]:
+        """Return all partials, in the shapes of templates."""
+        found: list[Any] = unpack(self.content, [*self.arrays, *templates], self.where)
+        return found[len(self.arrays) :]
+
+
+def write_sealed(folder: Folder, name: str, schema: str, told: dict[str, Any], partials: Sequence[Any]) -> None:
     """Write an archive, then the manifest that names it; what was there stays whole until then."""
+    arrays: list[NDArray[Any]] = []
+
+    def moved(one: Any) -> Any:
+        if isinstance(one, np.generic):
+            return one.item()
+        if isinstance(one, np.ndarray):
+            arrays.append(one)
+            return {"array": len(arrays) - 1}
+        raise TypeError(f"{type(one).__name__} has no place in a state")
+
+    plain = msgspec.to_builtins(told, enc_hook=moved, str_keys=True)
+    content = pack((arrays, partials))
     before = folder.read(name, LARGEST_MANIFEST)
     file = _ARCHIVES[before is not None and _ARCHIVES[0].encode() in before]
-    manifest = {**told, "file": file, "digest": hashlib.sha256(content).hexdigest()}
+    digest = hashlib.sha256(content).hexdigest()
+    manifest = {"schema": schema, "told": plain, "n_arrays": len(arrays), "file": file, "digest": digest}
     folder.write(file, content)
     folder.write(name, json.dumps({**manifest, "seal": _seal(manifest)}, allow_nan=False).encode())
 
 
-def read_sealed(folder: Folder, name: str, schema: str) -> tuple[dict[str, Any], bytes]:
-    """Read the manifest and the archive that `write_sealed` wrote; ValueError where they are not as written."""
-    told = json.loads(folder.read(name, LARGEST_MANIFEST) or b"")
-    if told["schema"] != schema:
-        raise UsageError(
-            f"{folder.name}/{name} is of another version of streamhalf; go on with that one, or begin anew"
-        )
-    if told.pop("seal") != _seal(told) or told["file"] not in _ARCHIVES:
-        raise ValueError("its digest does not fit")
-    content = folder.read(told["file"], _LARGEST_ARCHIVE)
-    if content is None or hashlib.sha256(content).hexdigest() != told["digest"]:
-        raise ValueError(f"{told['file']} is missing or damaged")
-    return told, content
-
-
 @contextmanager
-def refusing_damage(where: str, remedy: str) -> Iterator[None]:
-    """Turn what a damaged manifest raises into an error that says so."""
+def opened_sealed(
+    folder: Folder, name: str, schema: str, *, missing: str, remedy: str, label: str = ""
+) -> Iterator[Sealed]:
+    """What `write_sealed` wrote; a damaged manifest is refused, whatever error it leads to."""
+    where = f"{label}{folder.name}/{name}"
+    written = folder.read(name, LARGEST_MANIFEST)
+    if written is None:
+        raise UsageError(missing)
     try:
-        yield
+        manifest = json.loads(written)
+        if manifest["schema"] != schema:
+            raise UsageError(f"{where} is of another version of streamhalf; go on with that one, or begin anew")
+        if manifest.pop("seal") != _seal(manifest) or manifest["file"] not in _ARCHIVES:
+            raise ValueError("its digest does not fit")
+        content = folder.read(manifest["file"], _LARGEST_ARCHIVE)
+        if content is None or hashlib.sha256(content).hexdigest() != manifest["digest"]:
+            raise ValueError(f"{manifest['file']} is missing or damaged")
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = [archive[f"arr_{number}"] for number in range(manifest["n_arrays"])]
+        yield Sealed(where, manifest["told"], arrays, content)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, msgspec.ValidationError) as error:
         raise DataError(f"{where} is damaged ({error}); {remedy}") from error
 
 
 def _seal(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _listed(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no place in a state")
-
-
-def _array(kind: Any, value: Any) -> Any:
-    """An array of numbers; the type of its numbers is that of the annotation."""
-    arguments = getattr(kind, "__args__", ())
-    dtype = getattr(arguments[-1], "__args__", (np.float64,))[0] if arguments else np.float64
-    return np.asarray(value, dtype=dtype if dtype in (np.float64, np.int64, np.int8) else np.float64)
