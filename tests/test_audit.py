@@ -494,6 +494,11 @@ def test_audit_classes__each_against_the_rest(tmp_path: Path, capsys: Captured) 
     assert (hits["predicted_label"] == names[true][hits["row"]]).mean() > 0.9
     arrays = [streamhalf.fit((X, kinds), positive=one, seed=1, certificate_degree=0) for one in names]
     assert streamhalf.audit_classes((X, kinds), models=arrays)["row"].tolist() == found["row"].tolist()
+    gapped, some = X.copy(), {"missing": "drop", "certificate_degree": 0}
+    gapped[::50, 0] = np.nan
+    arrays = [streamhalf.fit((gapped, kinds), positive=one, seed=1, **some) for one in names]
+    left = streamhalf.audit_classes((gapped, kinds), models=arrays, missing="drop")
+    assert (left["given_label"] == kinds[left["row"]]).all()
     for one, model in zip(names, models, strict=True):
         write_json(tmp_path / f"{one}.json", model)
     files = ",".join(str(tmp_path / f"{one}.json") for one in names)

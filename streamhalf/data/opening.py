@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, MemoryStore
 
-from streamhalf.data.arrays import ArrayReader, DaskReader, FilledRows, WithoutRows, find_gaps
+from streamhalf.data.arrays import ArrayReader, DaskReader, FilledRows, Layout, WithoutRows, find_gaps
 from streamhalf.data.block import RowRanges
 from streamhalf.data.clients import compute_on, holding_client
 from streamhalf.data.kinds import (
@@ -36,6 +36,7 @@ from streamhalf.data.source import (
     OwnColumns,
     Source,
     align_blocks,
+    blocks_of,
     build_source,
     check_arrays,
     gathered_chunks,
@@ -43,7 +44,7 @@ from streamhalf.data.source import (
 )
 from streamhalf.data.zarr_groups import names_in_group, names_of_array, open_group, open_member, open_store
 from streamhalf.data.zarr_private import at_absolute_path, refill
-from streamhalf.data.zarr_reader import GRID_ROWS, ZarrReader, impossible_value, stored_rows, unit_of_blocks
+from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_rows, unit_of_blocks
 from streamhalf.errors import DataError, ListingError, UsageError
 from streamhalf.redact import one_line, public_name
 from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
@@ -187,7 +188,8 @@ def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
     columns = names_in_group(group, X, features)
     source = _from_stored(name, X, y, request, columns)
-    source = replace(source, snapshot=_snapshot(group.store), own=ArrayColumns(group, X.shape[0]))
+    snapshot = str(getattr(getattr(group.store, "session", None), "snapshot_id", ""))  # of Icechunk
+    source = replace(source, snapshot=snapshot, own=ArrayColumns(group, X.shape[0]))
     if "encoding" in marks:  # of a table that was converted
         source = replace(source, encoding=from_json(EncodingRecord, marks["encoding"], where=f"{name}: encoding"))
         if labelled and isinstance(classes := marks.get("classes"), list) and len(classes) == 2:
@@ -217,10 +219,6 @@ class ArrayColumns(OwnColumns):
             values = np.asarray(array.oindex[rows] if isinstance(array, zarr.Array) else array[rows])
             found[name] = pa.array(values.tolist() if values.dtype.kind in "TO" else values)
         return found
-
-
-def _snapshot(store: Any) -> str:
-    return str(getattr(getattr(store, "session", None), "snapshot_id", ""))
 
 
 def _from_stored(
@@ -330,6 +328,8 @@ def _open_pair(data: Any, request: Request) -> Source:
         return _from_arrays("arrays", X, y, request, names_of_array(X, request.features))
     opened = _open_frame(X, replace(request, labelled=False))
     rows = opened.reader.features
+    if isinstance(rows, Layout):  # of a frame that is too large to be kept encoded
+        rows, _ = opened.reader.read(RowRanges.evenly(opened.n_rows, opened.n_rows))
     if len(opened.dropped):
         if is_dask_array(rows):
             raise UsageError("missing: 'drop' needs the labels in the Dask DataFrame; give one frame and label=")
@@ -406,15 +406,8 @@ def _from_arrays(name: str, X: Any, y: Any, request: Request, columns: tuple[str
     if lazy and X.ndim == 2 and len(X):
         X = X.rechunk({0: gathered_chunks(X.chunks[0], X.shape[1] * X.dtype.itemsize)})
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
-    X, y = reader.features, reader.labels
-    check_arrays(features, X, labels, y)
-    if lazy:
-        chunk_rows = max(X.chunks[0])
-        stops = np.cumsum(X.chunks[0])
-        blocks = RowRanges(np.stack([stops - X.chunks[0], stops], axis=1))
-    else:
-        chunk_rows = GRID_ROWS
-        blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
+    check_arrays(features, reader.features, labels, reader.labels)
+    blocks, chunk_rows = blocks_of(reader)
     return _built(
         name,
         reader,

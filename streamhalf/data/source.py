@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import KeptRows, stored_numbers
+from streamhalf.data.arrays import ArrayReader, DaskReader, KeptRows, stored_numbers
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
 from streamhalf.data.schema import (
     BITS,
@@ -26,7 +26,7 @@ from streamhalf.data.schema import (
     words_on_dtype,
     working_dtype,
 )
-from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_rows
+from streamhalf.data.zarr_reader import GRID_ROWS, ZarrReader, impossible_value, stored_rows
 from streamhalf.errors import DataError, UsageError
 from streamhalf.results import DataRecord, EncodingRecord, Notice, NoticeCode
 
@@ -366,6 +366,16 @@ def align_blocks(n_rows: int, chunk_rows: int, row_nbytes: int) -> RowRanges:
     """Cut rows into blocks of whole chunks."""
     chunks = max(1, block_nbytes(n_rows * row_nbytes) // (chunk_rows * row_nbytes))
     return RowRanges.evenly(n_rows, chunk_rows * chunks)
+
+
+def blocks_of(reader: ArrayReader | DaskReader) -> tuple[RowRanges, int]:
+    """Return the blocks of arrays in memory or of Dask, and the rows of a chunk."""
+    if isinstance(reader, DaskReader):
+        sizes = reader.features.chunks[0]
+        stops = np.cumsum(sizes)
+        return RowRanges(np.stack([stops - sizes, stops], axis=1)), max(sizes)
+    X = reader.features
+    return align_blocks(len(X), GRID_ROWS, X.shape[1] * X.dtype.itemsize), GRID_ROWS
 
 
 def gathered_chunks(chunks: tuple[int, ...], row_nbytes: int) -> tuple[int, ...]:

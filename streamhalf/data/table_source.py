@@ -20,7 +20,7 @@ from streamhalf.data.schema import SIGNS, LabelCoding, find_coding
 from streamhalf.data.source import (
     OwnColumns,
     Source,
-    align_blocks,
+    blocks_of,
     build_source,
     gathered,
     gathered_chunks,
@@ -325,15 +325,13 @@ def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64
     found: Reader
     if isinstance(table, DaskTable):
         found = _lazy_reader(reader, table, dropped)
-        sizes = np.array(found.features.chunks[0])
-        chunk = int(sizes.max())
-        blocks = RowRanges(np.stack([np.cumsum(sizes) - sizes, np.cumsum(sizes)], axis=1))
+        blocks, chunk = blocks_of(found)
     elif n_rows * row_nbytes <= _KEPT_NBYTES:
         X, y = reader.read(RowRanges.evenly(n_rows, n_rows))
         if len(dropped):
             X, y = np.delete(X, dropped, axis=0), np.delete(y, dropped)
-        found, chunk = ArrayReader(X, y), 1024
-        blocks = align_blocks(len(X), chunk, row_nbytes)
+        found = ArrayReader(X, y)
+        blocks, chunk = blocks_of(found)
     else:
         found, chunk = reader, int(np.diff(reader.starts).max())
         blocks = gathered(np.diff(reader.starts), row_nbytes)

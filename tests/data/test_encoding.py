@@ -289,6 +289,18 @@ def test_csv__larger_than_what_is_kept_is_read_in_blocks(tmp_path: Path, monkeyp
     assert NoticeCode.SLOW_TABLE in {one.code for one in found.notices}
 
 
+@pytest.mark.parametrize("missing", ["fill", "drop"])
+def test_pair__of_a_frame_that_is_too_large_to_keep_opens(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamhalf.data import table_source
+
+    data = (GAPPED[["age", "vip"]], GAPPED["bought"])
+    expected = open_source(data, missing=missing)
+    monkeypatch.setattr(table_source, "_KEPT_NBYTES", 0)
+    found = open_source(data, missing=missing)
+    assert found.fingerprint == expected.fingerprint
+    assert found.n_rows == expected.n_rows
+
+
 def test_dates__of_several_kinds_become_days() -> None:
     start = date(2021, 3, 1)
     days = [start + timedelta(days=int(i)) for i in RNG.integers(0, 900, N)]

@@ -12,7 +12,7 @@ import pytest
 
 import streamhalf
 from streamhalf import DataError, FitResult, UsageError
-from streamhalf.data import opening
+from streamhalf.data import source as source_module
 from streamhalf.data.block import Block
 from streamhalf.engine.checkpoint import MANIFEST, Checkpoint
 from streamhalf.engine.job import Counted
@@ -137,7 +137,7 @@ DIMENSION, LIMITS = 12, (2 << 30, 512 << 20)
 @pytest.fixture
 def data(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     """Rows in many small blocks, so that what a pass needs is its partials."""
-    monkeypatch.setattr(opening, "GRID_ROWS", 4_000)
+    monkeypatch.setattr(source_module, "GRID_ROWS", 4_000)
     rng = np.random.default_rng(3)
     X = rng.standard_normal((130_000, DIMENSION)).astype(np.float32)
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)

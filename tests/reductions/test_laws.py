@@ -141,7 +141,7 @@ def test_reduction__obeys_the_laws(cls: type) -> None:
 @pytest.mark.parametrize("cls", REDUCTIONS, ids=lambda cls: cls.__name__)
 def test_reduction__dask_equals_serial(cls: type, dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "BLOCK_NBYTES", 1)
-    monkeypatch.setattr(opening, "GRID_ROWS", 7)
+    monkeypatch.setattr(source_module, "GRID_ROWS", 7)
     block = make_block(MAX_ROWS, dim, seed=4)
     source = opening.open_source((block.X, block.y))
     assert len(source.blocks) == 9
