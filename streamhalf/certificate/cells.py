@@ -14,13 +14,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.compiling import compiled
+from streamhalf.results import AngleRecord, replace
 
 if TYPE_CHECKING:
     from streamhalf.certificate.slab_forms import SlabForms
@@ -181,16 +182,6 @@ class CellBound:
 
 
 @dataclass(frozen=True, slots=True)
-class AngleBound:
-    """No halfspace whose normal is at an angle in [angle_low, angle_high] from v errs on less."""
-
-    angle_low: float
-    angle_high: float
-    bound: float
-    family: str
-
-
-@dataclass(frozen=True, slots=True)
 class LowerBound:
     """Cells that cover all halfspaces of the class, each with its bound: L is the smallest.
 
@@ -218,7 +209,7 @@ class LowerBound:
         low, high = self.worst.cell.offsets(self.threshold / self.unit)
         return low * self.unit, high * self.unit
 
-    def profile(self) -> tuple[AngleBound, ...]:
+    def profile(self) -> tuple[AngleRecord, ...]:
         """The bound by angle, whatever the threshold: a partition of [0, pi]."""
         return self._by([one.cell.angles(turned=self.turned) for one in self.cells])
 
@@ -236,15 +227,15 @@ class LowerBound:
 
         return known
 
-    def _by(self, spans: list[tuple[float, float]]) -> tuple[AngleBound, ...]:
+    def _by(self, spans: list[tuple[float, float]]) -> tuple[AngleRecord, ...]:
         """The bound by angle, for cells that span these."""
         low, high = np.array(spans).T
         bounds = np.array([one.bound for one in self.cells])
-        found: list[AngleBound] = []
+        found: list[AngleRecord] = []
         for begin, end in itertools.pairwise(sorted({0.0, math.pi, *itertools.chain(*spans)})):
             inside = np.flatnonzero((low < end) & (high > begin))
             least = self.cells[inside[np.argmin(bounds[inside])]]
-            piece = AngleBound(begin, end, least.bound, least.family)
+            piece = AngleRecord(begin, end, least.bound, least.family)
             if found and found[-1].bound == piece.bound:
                 piece = replace(piece, angle_low=found.pop().angle_low)
             found.append(piece)

@@ -35,9 +35,10 @@ from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
 from streamhalf.reductions.rows import RowDigest, RowDigestResult
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, across_edges, certificate_edges
-from streamhalf.results import Advice, AdviceCode, AngleRecord, CertificateRecord, Halfspace, HalfspaceClass, OptRecord
+from streamhalf.results import Advice, AdviceCode, CertificateRecord, Halfspace, HalfspaceClass, OptRecord
 
-RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)  # quotients of neighbouring slab edges, finest first
+# Quotients of neighbouring slab edges, finest first
+RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 # The same, and edges on either side of 0 along a second direction, for slabs that are boxes
 BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
 BOX_DEGREE = 4
@@ -47,6 +48,12 @@ _CHEAP_MONOMIALS = 220
 # By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at 30 d² / error; of
 # more rows than these bounds gain less than the pass costs.
 _ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 19, 100)}
+_ADVISED_ROWS, _MOST_MONOMIALS = 30, 50_000
+# A bound that is this share of the error of a plane this near to the centre is the bound for halfspaces through the
+# centre too
+_TIGHT, _CENTRAL = 0.9, 0.01
+MOST_EFFORT = 100.0  # a document may ask for so much when its bounds are searched for again
+_GLANCE, _GLANCE_DEGREE = 8, 4  # a glance takes an eighth of the effort, and moments of this degree
 
 
 def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4) -> float:
@@ -72,11 +79,10 @@ def certificate_degree(degree: int | str, dim: int) -> int:
 
 def within_room(config: RunConfig, dim: int) -> RunConfig:
     """The same, without a certificate where there is no room for one and no degree was named."""
-    if config.certificate_degree == 0:
-        return config
     if config.certificate_degree == "auto" and least_nbytes(dim) > config.certificate_memory:
         return replace(config, certificate_degree=0)
-    require_room(dim, config.certificate_memory)
+    if config.certificate_degree != 0:
+        require_room(dim, config.certificate_memory)
     return config
 
 
@@ -92,6 +98,11 @@ def _no_room(dim: int, memory: int) -> MemoryBudgetError:
         f"{dim} features take {math.ceil(least_nbytes(dim) / 2**20):,} MiB; raise "
         "certificate_memory, or do without a certificate (certificate_degree 0)"
     )
+
+
+def least_nbytes(dim: int) -> int:
+    """Memory of a task for the coarsest slabs of degree 2, for any error."""
+    return PARTIALS_AT_ONCE * _slabs(dim, RATIOS[-1], 2).partial_nbytes(dim)
 
 
 def held_by_certificate(config: RunConfig, dim: int) -> int:
@@ -120,41 +131,15 @@ def _slabs(dim: int, ratio: float, degree: int, *, error: float = 0.0) -> SlabMo
     return SlabMoments(Plane(np.eye(1, dim)[0]), certificate_edges(error, ratio=ratio), degree)
 
 
-def least_nbytes(dim: int) -> int:
-    """Memory of a task for the coarsest slabs of degree 2, for any error."""
-    return PARTIALS_AT_ONCE * _slabs(dim, RATIOS[-1], 2).partial_nbytes(dim)
-
-
-# A bound that is this share of the error of a plane this near to the centre is the bound for halfspaces through the
-# centre too
-_TIGHT, _CENTRAL = 0.9, 0.01
-MOST_EFFORT = 100.0  # A document may ask for so much when its bounds are searched for again
-_GLANCE, _GLANCE_DEGREE = 8, 4  # A glance takes an eighth of the effort, and moments of this degree
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CertificatePass:
-    """A pass that bounds the error of all halfspaces of a class, and counts those of one.
+    """A pass that bounds the error of all halfspaces of a class, and counts those of one."""
 
-    Parameters
-    ----------
-    halfspace
-        Whose errors are counted, on the rows as they are stored.
-    row_transform
-        Of the run; it names the classes of halfspaces.
-    through
-        Halfspaces to bound the error of: any, and those through the centre as well, or these alone.
-    seed
-        What draws the rows.
-    effort
-        How hard to search, in units of the usual effort.
-    """
-
-    halfspace: Halfspace
-    row_transform: RowTransform
-    through: HalfspaceClass = HalfspaceClass.ANY
-    seed: int = 0
-    effort: float = 1.0
+    halfspace: Halfspace  # whose errors are counted, on the rows as they are stored
+    row_transform: RowTransform  # of the run; it names the classes of halfspaces
+    through: HalfspaceClass = HalfspaceClass.ANY  # whose error is bounded: any, those through the centre too, or alone
+    seed: int = 0  # what draws the rows
+    effort: float = 1.0  # how hard to search, in units of the usual effort
 
     def record(
         self, digest: RowDigestResult, n_errors: int, opts: tuple[OptRecord, ...], advice: Advice, **found: Any
@@ -188,35 +173,18 @@ class CertificatePass:
 class Certification(CertificatePass):
     """The pass for slab moments, of transformed rows.
 
-    Parameters
-    ----------
-    error
-        Of the halfspace, about: it sets the width of the slabs next to the boundary.
-    degree
-        Largest degree of the slab moments.
-    memory
-        Of one task; slabs get coarser, or degree 4 is given up, until partials fit.
-    planes
-        Of unit normals, about which slabs lie; the best bound of all is kept.
-    across
-        A second direction that rows are sliced by, beside the first plane, if there is memory.
-    share
-        Of the rows behind the moments and the errors: drawn one by one, so that a binomial bound speaks for all rows in
-        whatever order they are.
-    n_slabs
-        Slabs of an earlier pass that is repeated; chosen for the memory by default.
-    claimed
-        Bounds that were found before, and are searched for until they are found again.
+    Rows behind moments and errors are drawn one by one, so that a binomial bound speaks for all rows in whatever order
+    they are.
     """
 
-    error: float
-    degree: int
-    memory: int
-    planes: tuple[Plane, ...]
-    across: NDArray[np.float64] | None = None
-    share: float = 1.0
-    n_slabs: tuple[int, ...] = ()
-    claimed: tuple[OptRecord, ...] = ()
+    error: float  # of the halfspace, about: it sets the width of the slabs next to the boundary
+    degree: int  # largest degree of the slab moments
+    memory: int  # of one task; slabs get coarser, or degree 4 is given up, until partials fit
+    planes: tuple[Plane, ...]  # of unit normals, about which slabs lie; the best bound of all is kept
+    across: NDArray[np.float64] | None = None  # a second direction to slice by, beside the first plane, if it fits
+    share: float = 1.0  # of the rows behind the moments and the errors
+    n_slabs: tuple[int, ...] = ()  # slabs of an earlier pass that is repeated; chosen for the memory by default
+    claimed: tuple[OptRecord, ...] = ()  # bounds that were found before, and are searched for until found again
 
     @classmethod
     def of(
@@ -265,37 +233,42 @@ class Certification(CertificatePass):
         both = replace(self, planes=(*self.planes, plane.unit()))
         return both if all(both.slabs(one) for one in both.planes) else self
 
-    def across_too(self, plane: Plane, across: NDArray[np.float64], degree: int) -> Certification:
-        """The same with boxes about a plane and along a second direction, if they fit in memory.
-
-        Beside slabs whose moments have this degree.
-        """
-        both = replace(self, planes=(plane.unit(),), across=across, degree=degree)
-        return both if any(one.across for one in both.slabs(both.planes[0])) else self
-
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
         """The full degree on the finest slabs that fit, degree 2 if finer, and boxes."""
-        wanted = (self.degree, 2) if self.degree > 2 else (2,)
         found: list[SlabMoments] = []
-        for degree in wanted:
-            choices = [self._slabs(plane, ratio, degree) for ratio in RATIOS]
-            slabs = self._finest(choices, len(found))
+        for degree in dict.fromkeys((self.degree, 2)):
+            slabs = self._finest([self._slabs(plane, ratio, degree) for ratio in RATIOS], len(found))
             # the moments of degree 2 are among those of a higher degree on the same slabs
             if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
                 found.append(slabs)
         # of two features a second direction leaves none
         if found and self.across is not None and plane is self.planes[0] and plane.dim > 2:
+            by_label = self.classes[0] is HalfspaceClass.ANY
             choices = [
                 replace(
                     self._slabs(plane, ratio, self.box_degree),
                     across=(self.across, across_edges(count)),
-                    by_label=self.classes[0] is HalfspaceClass.ANY,
+                    by_label=by_label,
                 )
                 for ratio, count in BOXES
             ]
             boxes = self._finest(choices, len(self.n_slabs) - 1 if self.n_slabs else len(found))
             found += [boxes] if boxes is not None else []
         return tuple(found)
+
+    def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:
+        by_label = self.through is HalfspaceClass.ANY
+        about = plane if by_label else Plane(plane.normal)
+        return SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
+
+    def _finest(self, choices: Sequence[SlabMoments], place: int) -> SlabMoments | None:
+        """The slabs asked for, or the finest whose partials fit in the memory, if any do."""
+        asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
+        dim, copies = self.planes[0].dim, PARTIALS_AT_ONCE * len(self.planes)
+        copies *= 1 if self.across is None else 2
+        again = (slabs for slabs in choices if slabs.n_slabs in asked)
+        fitting = (slabs for slabs in choices if copies * slabs.partial_nbytes(dim) <= self.memory)
+        return next(itertools.chain(again, fitting), None)
 
     def needs(self, total_rows: int = 0) -> Bundle:
         """The digest of all rows, so many about; errors and slab moments of the chosen ones."""
@@ -341,7 +314,7 @@ class Certification(CertificatePass):
         each = tau / len(found)
         opts = tuple(OptRecord(one.value, of_source(one.value, n_rows, each), of, each) for of, one in found.items())
         bound = found[opts[0].through]
-        (low, high), worst = bound.thresholds(), bound.worst.cell.angles(turned=bound.turned)
+        (low, high), (angle_low, angle_high) = bound.thresholds(), bound.worst.cell.angles(turned=bound.turned)
         across = self.across if any(item.across is not None for item in used) else None
         named = opts[0].through is HalfspaceClass.ANY
         return self.record(
@@ -351,11 +324,9 @@ class Certification(CertificatePass):
             _advice(bound, n_rows, counted.n_errors / max(1, n_rows), plane.dim, degree),
             n_rows=n_rows,
             share=self.share,
-            angle_low=worst[0],
-            angle_high=worst[1],
-            profile=tuple(
-                AngleRecord(item.angle_low, item.angle_high, item.bound, item.family) for item in bound.profile()
-            ),
+            angle_low=angle_low,
+            angle_high=angle_high,
+            profile=bound.profile(),
             degree=degree,
             slab_error=self.error,
             n_slabs=tuple(len(item.counts) for item in used),
@@ -389,19 +360,17 @@ class Certification(CertificatePass):
         is_central = abs(plane.threshold) < _CENTRAL
         tight = first is HalfspaceClass.ANY and is_central and bound.value >= _TIGHT * used[0].error
         for through in others:  # what holds for all holds for those through the centre
-            claimed = self._claimed(through)
             bounds[through] = bound
-            if not tight and not (claimed is not None and bound.value >= claimed * (1 - SAME)):
+            if not tight and not bound.value >= self._claimed(through, math.inf) * (1 - SAME):
                 few = tuple(item.upto(_GLANCE_DEGREE) for item in used)
                 other = self._bound(few, through, meter, glance=True)
                 bounds[through] = max(other, bound, key=lambda one: one.value)
         meter.finish()
         return plane, used, bounds
 
-    def _claimed(self, through: HalfspaceClass) -> float | None:
+    def _claimed(self, through: HalfspaceClass, default: float) -> float:
         """The bound of a class that was found before, if there was one."""
-        claims = (one.lower_empirical for one in self.claimed if one.through is through)
-        return next(claims, None)
+        return next((one.lower_empirical for one in self.claimed if one.through is through), default)
 
     def _bound(
         self,
@@ -418,22 +387,7 @@ class Certification(CertificatePass):
         else:
             statistics = tuple(item.central() for item in statistics)
         effort = self.effort / _GLANCE if glance else effort
-        claimed = self._claimed(through) or 0.0
-        return find_again(*statistics, claimed=claimed, effort=effort, glance=glance, meter=meter)
-
-    def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:
-        by_label = self.through is HalfspaceClass.ANY
-        about = plane if by_label else Plane(plane.normal)
-        return SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
-
-    def _finest(self, choices: Sequence[SlabMoments], place: int) -> SlabMoments | None:
-        """The slabs asked for, or the finest whose partials fit in the memory, if any do."""
-        asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
-        dim, copies = self.planes[0].dim, PARTIALS_AT_ONCE * len(self.planes)
-        copies *= 1 if self.across is None else 2
-        again = (slabs for slabs in choices if slabs.n_slabs in asked)
-        fitting = (slabs for slabs in choices if copies * slabs.partial_nbytes(dim) <= self.memory)
-        return next(itertools.chain(again, fitting), None)
+        return find_again(*statistics, claimed=self._claimed(through, 0.0), effort=effort, glance=glance, meter=meter)
 
 
 def of_source(value: float, n_rows: int, tau: float) -> float:
@@ -449,9 +403,9 @@ def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int)
     """Return advice that tightens the bound."""
     if error == 0 or bound.value >= 0.95 * error:
         return Advice(AdviceCode.TIGHT)
-    enough = math.ceil(30 * dim**2 / max(error, 1e-6))
+    enough = math.ceil(_ADVISED_ROWS * dim**2 / max(error, 1e-6))
     if n_rows < enough:
         return Advice(AdviceCode.MORE_ROWS, rows=enough)
-    if degree < 8 and count_monomials(dim, degree + 2) < 50_000:
+    if degree < 8 and count_monomials(dim, degree + 2) < _MOST_MONOMIALS:
         return Advice(AdviceCode.HIGHER_DEGREE, degree=degree + 2)
     return Advice(AdviceCode.NOTHING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -74,7 +75,7 @@ def certify_state(
 
 
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:
-    """The same with boxes, where the Chow vector, the normal of `first`, is far from its plane.
+    """The same with boxes, where the Chow vector, the normal of `first`, is far from its plane and they fit in memory.
 
     Noise that pulled it away leaves halfspaces on that side to hide best; boxes along both directions, about a plane
     between the two, tell most about them. Higher degrees than theirs gain nothing beside them, and are left to who
@@ -86,7 +87,9 @@ def towards(certification: Certification, first: Plane, config: RunConfig) -> Ce
         return certification
     named = config.certificate_degree != "auto"
     degree = certification.degree if named else certification.box_degree
-    return certification.across_too(turn(own, first, _TOWARDS * angle), own.normal, degree)
+    between = turn(own, first, _TOWARDS * angle).unit()
+    both = replace(certification, planes=(between,), across=own.normal, degree=degree)
+    return both if any(one.across for one in both.slabs(between)) else certification
 
 
 def best_certificate(

@@ -15,10 +15,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from streamhalf.certificate.cells import Cell, CellBound, LowerBound, cells_along, cells_around, smallest_thresholds
-from streamhalf.certificate.packing import feasible_basis
 from streamhalf.certificate.slab_forms import Each, Fit, Ladder, SlabForms, slab_forms, typical_unit
-from streamhalf.data.block import Block
 from streamhalf.engine.cluster import available_cpus
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabMoments, SlabStatistics
+from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 
 Array = NDArray[np.float64]
 # Effort for stages that others follow, and for a second direction, where there is reason to look along one, if so few
@@ -55,37 +52,18 @@ _REPORTS = 20
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """How hard to search.
+    """How hard to search."""
 
-    Parameters
-    ----------
-    effort
-        The search ends when so many operations were spent, about.
-    refits
-        Rounds of fitting the minorants to the worst directions, per cell.
-    eigen_steps
-        Steps of the search for the shifts of an eigenvalue bound.
-    tolerance
-        The search ends when L is within this share of its upper limit, the error of v.
-    narrowest
-        Cells whose ends have a quotient below this are not split any more.
-    behind
-        Forms of a lower degree whose bound is smaller than the best by this share of the limit are not tried again on
-        the halves of a narrow cell.
-    enough
-        The search ends when L is this large.
-    glance
-        Whether the first way to tell halfspaces apart is enough.
-    """
-
-    effort: float = math.inf
-    refits: int = 5
-    eigen_steps: int = 2
-    tolerance: float = 8e-3
-    narrowest: float = 1.005
+    effort: float = math.inf  # the search ends when so many operations were spent, about
+    refits: int = 5  # rounds of fitting the minorants to the worst directions, per cell
+    eigen_steps: int = 2  # steps of the search for the shifts of an eigenvalue bound
+    tolerance: float = 8e-3  # the search ends when L is within this share of its upper limit, the error of v
+    narrowest: float = 1.005  # cells whose ends have a quotient below this are not split any more
+    # Forms of a lower degree whose bound is smaller than the best by this share of the limit are not tried again on
+    # the halves of a narrow cell
     behind: float = 0.1
-    enough: float = math.inf
-    glance: bool = False
+    enough: float = math.inf  # the search ends when L is this large
+    glance: bool = False  # the first way to tell halfspaces apart is enough
 
 
 @dataclass(slots=True, eq=False)
@@ -123,32 +101,19 @@ def find_again(
     found = lower_bound(*statistics, search=usual, meter=meter)
     if found.value >= (1 - SAME) * claimed:
         return found
-    harder = replace(
-        usual,
-        effort=PATIENCE * usual.effort,
-        refits=2 * usual.refits,
-        eigen_steps=2 * usual.eigen_steps,
-        enough=claimed,
-    )
+    effort, refits, steps = PATIENCE * usual.effort, 2 * usual.refits, 2 * usual.eigen_steps
+    harder = replace(usual, effort=effort, refits=refits, eigen_steps=steps, enough=claimed)
     return max(found, lower_bound(*statistics, search=harder, meter=meter), key=lambda one: one.value)
 
 
 def lower_bound(
     *statistics: SlabStatistics, search: SearchConfig | None = None, meter: Meter | None = None
 ) -> LowerBound:
-    """Lower bound on the error of every halfspace on the rows behind the statistics.
+    """Lower bound on the error of every halfspace on the rows behind the statistics, whatever the `search`.
 
-    Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x).
-
-    Parameters
-    ----------
-    statistics
-        Of the same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on coarse ones) every cell
-        takes the best.
-    search
-        Effort; the bound is valid whatever it is.
-    meter
-        Where operations are counted.
+    Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x). The statistics are of the
+    same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on coarse ones) every cell takes the
+    best.
     """
     if not statistics:
         raise UsageError("lower_bound needs the statistics of at least one SlabMoments")
@@ -157,13 +122,13 @@ def lower_bound(
         raise UsageError("statistics must be of the same rows and the same plane")
     limit, unit = least_error(first), typical_unit(first)
     begin, config = max(first.error, SMALLEST_ERROR) / 20, search or usual_search(statistics)
+    cells = _first_cells(first, begin)
     if first.dim == 1 or first.n_rows == 0 or limit == 0:
         limit = min(limit, least_on_a_line(first)) if first.by_label else limit
-        cells = (cells_around if first.by_label else cells_along)(begin, 2)
         return LowerBound(tuple(CellBound(cell, limit, EXACT) for cell in cells), first.threshold)
     # so few rows err that their moments can hide any halfspace: a bound takes thirty times these rows
     if first.dim >= _MANY_FEATURES and first.n_rows * first.error < first.dim**2:
-        return LowerBound(tuple(CellBound(cell, 0.0, TOO_FEW) for cell in _first_cells(first, begin)), first.threshold)
+        return LowerBound(tuple(CellBound(cell, 0.0, TOO_FEW) for cell in cells), first.threshold)
     found: LowerBound | None = None
     for stage, share in _stages(statistics, unit, config):
         ladders = tuple(
@@ -172,10 +137,8 @@ def lower_bound(
             for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
         )
         some = replace(config, effort=share * config.effort)
-        floor = found.floor() if found else nothing_known
-        pieces = Search(ladders, limit, some, floor, meter or Meter()).run(
-            dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
-        )
+        floor = found.floor() if found else _nothing_known
+        pieces = Search(ladders, limit, some, floor, meter or Meter()).run(_first_cells(stage[0], begin))
         bounds = tuple(
             CellBound(
                 item.cell,
@@ -272,36 +235,19 @@ def most_operations(statistics: tuple[SlabStatistics, ...], effort: float = 1.0)
     return usual_search(statistics, effort).effort * (1 + _BEFORE_LABELS + share)
 
 
-@cache
-def compile_search() -> None:
-    """Compile what searches for L and counts of conflicts run, or load it from the cache."""
-    rows = np.random.default_rng(0).standard_normal((64, 3))
-    slabs = SlabMoments(Plane(np.eye(3)[0]), np.array([0.0, 1.0]), 4, by_label=False)
-    block = Block(rows, np.ones(64, dtype=np.int8), np.arange(64))
-    form = slab_forms(slabs.finalize(slabs.map(block)), 4)
-    tau = thresholds([Cell(0.3, 0.5)], form)
-    form.refit(tau, form.measure(tau, [form.start()], steps=1), rounds=2, steps=1)
-    feasible_basis(np.eye(2), np.ones(2), np.ones(2), 0, np.zeros(2, dtype=np.int64), np.ones(2))
-
-
-def nothing_known(_: Cell) -> float:
-    """Return the trivial bound of a cell before any search."""
+def _nothing_known(_: Cell) -> float:
     return -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A cell with the best bound found so far, for each of the forms.
-
-    `floor` is a bound that was known before, `refitted` are the forms whose refits are spent, `spent` the operations
-    that this took.
-    """
+    """A cell with the best bound found so far, for each of the forms."""
 
     cell: Cell
     fits: tuple[Fit, ...]
-    floor: float
-    refitted: tuple[int, ...] = ()
-    spent: float = 0.0
+    floor: float  # a bound that was known before
+    refitted: tuple[int, ...] = ()  # forms whose refits are spent
+    spent: float = 0.0  # operations that this took
 
     @property
     def best(self) -> int:
@@ -321,29 +267,25 @@ class Search:
     ladders: tuple[Ladder, ...]
     limit: float
     config: SearchConfig
-    floor: Callable[[Cell], float] = nothing_known
+    floor: Callable[[Cell], float] = _nothing_known
     meter: Meter = field(default_factory=Meter)
     each: Each = map
 
-    def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
-        """Return cells that cover these, with bounds that are known, cut where they were worst."""
+    def run(self, cells: Sequence[Cell]) -> list[Piece]:
+        """Return cells that cover these, cut where they were worst."""
         threads = min(BATCH, available_cpus())
         if threads == 1:
             return self.refine(cells)
         with ThreadPoolExecutor(threads - 1) as pool:
             return replace(self, each=partial(_share_out, pool, threads)).refine(cells)
 
-    def refine(self, cells: Mapping[Cell, float]) -> list[Piece]:
+    def refine(self, cells: Sequence[Cell]) -> list[Piece]:
         """Improve the worst cells until L is good, or the effort is spent."""
         serial, config, left = itertools.count(), self.config, self.config.effort
         possible = min(self.limit * (1 - config.tolerance), config.enough)
         queue: list[tuple[float, int, Piece]] = []
         done: list[Piece] = []
-        starts = []
-        for cell, known in cells.items():
-            uniform = [ladder.at(cell).start() for ladder in self.ladders]
-            starts.append((replace(uniform[0], value=known), *uniform[1:]))
-        pieces = self.measure(list(cells), starts)
+        pieces = self.measure(cells, [tuple(ladder.at(cell).start() for ladder in self.ladders) for cell in cells])
         while True:
             spent = sum(item.spent for item in pieces)
             left -= spent
@@ -352,14 +294,14 @@ class Search:
                 heapq.heappush(queue, (item.bound, next(serial), item))
             if left <= 0:
                 break
-            batch: list[Piece] = []
-            while queue and len(batch) < BATCH and queue[0][0] < possible:
-                batch.append(heapq.heappop(queue)[-1])
-            exhausted = [item for item in batch if self.is_exhausted(item)]
+            worst: list[Piece] = []
+            while queue and len(worst) < BATCH and queue[0][0] < possible:
+                worst.append(heapq.heappop(queue)[-1])
+            exhausted = [item for item in worst if self.is_exhausted(item)]
             # L is at most the bound of a cell that nothing can improve
             possible = min([possible, *(item.bound for item in exhausted)])
             done += exhausted
-            batch = [item for item in batch if not self.is_exhausted(item)]
+            batch = [item for item in worst if not self.is_exhausted(item)]
             if not batch:
                 break
             pieces = self.improve(batch)

@@ -35,6 +35,7 @@ from streamhalf.results import (
     Halfspace,
     HalfspaceClass,
     LabelErrors,
+    LookRecord,
     OptRecord,
     PromiseCode,
     Verdict,
@@ -60,10 +61,15 @@ class Verification:
     document: FitResult | CertifyResult
     config: RunConfig
 
+    @property
+    def fit(self) -> FitResult | None:
+        """The document, if it is of a fit."""
+        return self.document if isinstance(self.document, FitResult) else None
+
     def run(self, run: Run, source: Source) -> VerifyResult:
         """Check what needs no data, then read them once."""
         document, claimed = self.document, self.document.certificate
-        if isinstance(document, FitResult) and document.stream is not None:
+        if self.fit and self.fit.stream is not None:
             raise DataError(
                 "stream: its rows were not kept, so the document cannot be verified; fit rows that are stored"
             )
@@ -81,9 +87,9 @@ class Verification:
         if source.dim == data.dim:
             certification = self._certification(claimed)
             tau = self._tau("certificate.opt.tau", claimed.opt.tau) * len(certification.classes)
-            looks = document.looks if isinstance(document, FitResult) else ()
+            looks = self.fit.looks if self.fit else ()
             if len(looks) > 1 and isinstance(certification, Certification):
-                found, errors = self._of_looks(run, source, certification, tau)
+                found, errors = self._of_looks(run, source, certification, tau, looks)
             else:
                 found, errors = certification.run(run, source, tau=tau, name="verify", beside=self._errors())
             claims += self._certified(claimed, found)
@@ -91,26 +97,23 @@ class Verification:
         return VerifyResult(tuple(claims), tuple(run.passes))
 
     def _of_looks(
-        self, run: Run, source: Source, certification: Certification, tau: float
+        self, run: Run, source: Source, certification: Certification, tau: float, looks: tuple[LookRecord, ...]
     ) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
         """The certificate and the errors of rows that came at several looks, each with its own seed."""
         from streamhalf.algorithms.kept import in_segments, with_seed
 
-        assert isinstance(self.document, FitResult)
         total: Any = None
-        for look in self.document.looks:
+        for look in looks:
             if not 0 <= look.start < look.stop <= source.n_rows:
                 raise DataError(f"looks: rows {look.start} to {look.stop} are not in the data; nothing to verify")
             laid = with_seed(certification.row_transform.record, look.seed)
             one = replaced(certification, seed=look.seed, row_transform=laid)
             sample = Sample(look.seed, Stream.SHARES, look.low, look.high)
             errors = sampled(HalfspaceErrors(self._halfspace().plane, total_rows=look.stop), sample)
-            needs = Bundle((one.needs(self.document.looks[0].stop), errors))
-            parts: list[Any] = []
-            run.reduce(
-                "verify", source, needs, blocks=RowRanges.of((RowRange(look.start, look.stop),)), keep=parts.append
-            )
-            part = parts[0]
+            needs, parts = Bundle((one.needs(looks[0].stop), errors)), list[Any]()
+            blocks = RowRanges.of((RowRange(look.start, look.stop),))
+            run.reduce("verify", source, needs, blocks=blocks, keep=parts.append)
+            (part,) = parts
             if total is not None:  # the certificate has no segments
                 moved = in_segments(total[1], look.start, look.stop, part[1])
                 part = needs.combine((total[0], moved), part)
@@ -165,9 +168,9 @@ class Verification:
     def _errors(self) -> Reduction[Any, Any]:
         """Errors of the halfspace on the rows that measured it."""
         plane, total_rows = self._halfspace().plane, max(1, self.document.data.rows)
-        held_out = self.document.held_out if isinstance(self.document, FitResult) else None
-        if held_out is None:
+        if self.fit is None or self.fit.held_out is None:
             return HalfspaceErrors(plane, total_rows=total_rows)
+        held_out = self.fit.held_out
         try:
             ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
         except OverflowError:
@@ -175,53 +178,40 @@ class Verification:
         errors = HalfspaceErrors(plane, ranges, total_rows)
         if (held_out.low, held_out.high) == (0.0, 1.0):
             return errors
-        seed = self.document.seed if isinstance(self.document, FitResult) else 0
-        return sampled(errors, Sample(seed, Stream.SHARES, held_out.low, held_out.high))
+        return sampled(errors, Sample(self.fit.seed, Stream.SHARES, held_out.low, held_out.high))
 
     def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
         slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)
+        others = [one for one in claimed.bounds if one.through is not claimed.opt.through]
         return [
             _equal("digest of all rows", claimed.digest, found.digest),
             _equal("rows labelled +1", claimed.n_positive, found.n_positive),
             _equal("rows of the certificate", claimed.n_rows, found.n_rows),
             _close("errors on these rows", claimed.n_errors, found.n_errors, slack),
-            _no_stronger("no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical),
-            _no_stronger("L on the source", claimed.opt.lower, found.opt.lower),
-            *self._beside(claimed, found),
+            *_bounds("", claimed.opt, found.opt),
+            *(one for opt in others for one in _bounds(f", through: {opt.through}", opt, found.bound_of(opt.through))),
             _equal("class of the halfspace", claimed.through, found.through),
             _equal("class that L is for", claimed.opt.through, found.opt.through),
-            _no_stronger("ratio U/L", *(-_number(one.ratio) for one in (claimed, found))),
+            _no_stronger("ratio U/L", *(-math.inf if one.ratio is None else -one.ratio for one in (claimed, found))),
             self._agreement(claimed),
         ]
-
-    def _beside(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
-        """Bounds for other classes of halfspaces."""
-        claims: list[Claim] = []
-        for one in claimed.bounds:
-            if one.through is claimed.opt.through:
-                continue
-            name = f"through: {one.through}"
-            again = found.bound_of(one.through) or OptRecord(-math.inf, -math.inf)
-            claims += [
-                _no_stronger(f"no halfspace below L, {name}", one.lower_empirical, again.lower_empirical),
-                _no_stronger(f"L on the source, {name}", one.lower, again.lower),
-            ]
-        return claims
 
     def _agreement(self, certificate: CertificateRecord) -> Claim:
         """Check that numbers which the document states twice agree."""
         document = self.document
-        error = certificate.n_errors / max(1, certificate.n_rows)
-        same = certificate.error == error and document.opt == certificate.opt
-        same = same and document.ratio == certificate.ratio
-        taus = {one.tau for one in certificate.bounds}
-        same = same and certificate.opt in certificate.bounds and len(taus) == 1
-        same = same and self._voices_agree(certificate)
+        same = (
+            certificate.error == certificate.n_errors / max(1, certificate.n_rows)
+            and document.opt == certificate.opt
+            and document.ratio == certificate.ratio
+            and certificate.opt in certificate.bounds
+            and len({one.tau for one in certificate.bounds}) == 1
+            and self._voices_agree(certificate)
+        )
         return Claim(SAID_TWICE, "the same", "the same" if same else "different", same)
 
     def _voices_agree(self, certificate: CertificateRecord) -> bool:
         """Return True if quality and promise follow from the document's other numbers."""
-        document, error, claimed = self.document, self.document.error, self.document.promise
+        document, fit, error, claimed = self.document, self.fit, self.document.error, self.document.promise
         counted = 0 <= certificate.n_errors <= certificate.n_rows <= 2**53
         if not (counted and 0 <= certificate.error <= 1):
             return False  # of no run, and no formula takes it
@@ -229,42 +219,34 @@ class Verification:
         if document.quality != quality or claimed is None:
             return False
         of_fit: dict[str, Any] = {}
-        if isinstance(document, FitResult):
+        if fit:
             supported = None
             if claimed.eps is not None:
-                ours = (one for one in document.promises if one.eps == document.eps)
-                supported = next(ours, None)
+                supported = next((one for one in fit.promises if one.eps == fit.eps), None)
                 if supported is None:
                     return False
-            if document.constant != (supported.constant if supported else None):
+            if fit.constant != (supported.constant if supported else None):
                 return False
             of_fit = {
                 "supported": supported,
                 "useful": error is None or error.beats_guess,
                 "noisy": claimed.code is PromiseCode.NOISE,
-                "rows_needed": document.rows_needed,
+                "rows_needed": fit.rows_needed,
             }
-        again = make_promise(
-            document.verdict if isinstance(document, FitResult) else None,
-            quality,
-            certificate,
-            # the limit of the run is not written down: any factor that is proved may be promised
-            max_ratio=math.inf if claimed.code is PromiseCode.FACTOR else 0.0,
-            **of_fit,
-        )
-        again = replace(again, tester=claimed.tester, evidence=claimed.evidence)
+        # the limit of the run is not written down: any factor that is proved may be promised
+        limit = math.inf if claimed.code is PromiseCode.FACTOR else 0.0
+        again = make_promise(fit.verdict if fit else None, quality, certificate, max_ratio=limit, **of_fit)
         factor = again.factor
         if factor and claimed.factor and math.isclose(claimed.factor, factor, rel_tol=1e-9):
-            again = replace(again, factor=claimed.factor)  # quantiles depend on the SciPy version
-        return again == claimed
+            factor = claimed.factor  # quantiles depend on the SciPy version
+        return replace(again, tester=claimed.tester, evidence=claimed.evidence, factor=factor) == claimed
 
     def _measured(self, found: HalfspaceErrorsResult, *, same_rows: bool) -> list[Claim]:
         error = self.document.error
         if error is None:
             return []
         n_rows = max(1, found.n_rows)
-        candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
-        tau = self._tau("error.tau", error.tau) / max(1, candidates)
+        tau = self._tau("error.tau", error.tau) / max(1, len(self.fit.candidates) if self.fit else 1)
         upper = measure_error(found.segment_errors, found.segment_rows, tau=tau).upper
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
         labels = LabelErrors.of(n_rows, found.n_errors, found.positives, found.positive_errors)
@@ -305,10 +287,6 @@ def _slack(n_rows: int, *, same_rows: bool) -> float:
     return 2 + 1e-6 * n_rows if same_rows else 0.0
 
 
-def _number(value: float | None) -> float:
-    return math.inf if value is None else value
-
-
 def _equal(name: str, claimed: object, found: object) -> Claim:
     return Claim(name, str(claimed), str(found), claimed == found)
 
@@ -345,6 +323,15 @@ def _no_stronger(name: str, claimed: float, found: float) -> Claim:
     tolerance = _BOUND_TOLERANCE * abs(found) if math.isfinite(found) else 0.0
     weaker = " (weaker than the data allow)" if claimed < found - tolerance else ""
     return Claim(name, f"{abs(claimed):.10g}{weaker}", f"{abs(found):.10g}", claimed <= found + tolerance)
+
+
+def _bounds(which: str, claimed: OptRecord, found: OptRecord | None) -> tuple[Claim, Claim]:
+    """Claims of the bound for a class of halfspaces."""
+    again = found or OptRecord(-math.inf, -math.inf)
+    return (
+        _no_stronger(f"no halfspace below L{which}", claimed.lower_empirical, again.lower_empirical),
+        _no_stronger(f"L on the source{which}", claimed.lower, again.lower),
+    )
 
 
 def _close(name: str, claimed: float, found: float, tolerance: float) -> Claim:

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from streamhalf.certificate.cells import Cell, cells_along
-from streamhalf.certificate.packing import pack_rows
-from streamhalf.certificate.search import Meter, Search, SearchConfig, compile_search
+from streamhalf.certificate.search import Meter, Search, SearchConfig
 from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
-from streamhalf.kernels.compiling import listening
-from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
@@ -51,7 +48,7 @@ def least_error(problem, low, high):
 
 
 def everything(error, count=6):
-    return dict.fromkeys(cells_along(error / 20, count), -math.inf)
+    return cells_along(error / 20, count)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -93,12 +90,6 @@ def test_meter__tells_of_each_twentieth_once():
     for _ in range(300):
         meter.spend(1.0)
     np.testing.assert_allclose(told, np.arange(1, 21) / 20)
-
-
-def test_run__what_is_known_of_a_cell_is_not_lost():
-    search, error = search_of(plane_problem(), 4)
-    known = search.run({Cell(0.1, 0.6): 0.9 * error})
-    assert min(item.bound for item in known) >= 0.9 * error
 
 
 def test_improve__never_lowers_a_bound_and_ends_when_nothing_is_left():
@@ -144,12 +135,3 @@ def test_at__wide_cells_take_coarse_slabs_that_hold_the_same_rows():
     ends = (coarsest.z_low.min(), coarsest.z_high.max())
     assert ends == (finest.z_low.min(), finest.z_high.max())
     assert not ((coarsest.z_low < -1e-9) & (coarsest.z_high > 1e-9)).any()
-
-
-def test_compile_search__leaves_nothing_to_compile() -> None:
-    compile_search()
-    with listening(lambda: pytest.fail("a loop of the search was not compiled")):
-        search, error = search_of(plane_problem(n=400), 6, 4, 2)
-        search.run(everything(error))
-        X = np.random.default_rng(0).standard_normal((60, 2))
-        pack_rows(X, np.where(X[:, 1] >= 0, 1, -1).astype(np.int8), Plane(np.array([1.0, 0.0])), effort=10**6)
