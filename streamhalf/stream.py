@@ -134,9 +134,7 @@ class StreamLearner:
         if self._state is None:
             raise UsageError("result: no rows yet; add some")
         with _alone():
-            found = self._state.result(
-                name=self._name, waiting=self.n_waiting, search=certificate, columns=self._columns
-            )
+            found = self._state.result(name=self._name, search=certificate, columns=self._columns)
         coding = self._coding or SIGNS
         values = () if coding == SIGNS else RowSchema("X", "y", 1, coding, 1, 1).label_values
         data = replace(found.data, classes=values, encoding=self._encoding)
@@ -304,7 +302,7 @@ def _places(state: StreamState) -> list[tuple[Any, str, Callable[[], Any]]]:
     """Where partials are: owner, attribute, and the statistic that they are of."""
     found: list[tuple[Any, str, Callable[[], Any]]] = []
     if state.learning is not None:
-        found.append((state.learning, "partial", partial(state.step_of, state.learning)))
+        found.append((state.learning, "partial", partial(state.statistic_of, state.learning)))
     for one in (state.current, state.rival):
         if one is not None:
             found += [(one, "errors", one.counts), (one, "finals", one.tests), (one, "closing", one.closing_needs)]

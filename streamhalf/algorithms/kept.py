@@ -162,8 +162,9 @@ class Measurement:
         return self.final().batches(self.start)
 
     def closing(self) -> Bundle:
-        """The statistics of the certificate pass, and those of held-out rows beside them."""
-        certificate = closing_needs(self.path.certificate, self.seed, self.path.first_rows)
+        """The statistics of the certificate pass (else the digest of all rows), and of held-out rows beside them."""
+        plan, n_rows = self.path.certificate, self.path.first_rows
+        certificate = RowDigest(n_rows) if plan is None else plan.certification(self.seed).needs(n_rows)
         return Bundle((certificate, self.reference.statistic))
 
     @property
@@ -183,29 +184,20 @@ class Measurement:
         return state
 
     def conclude_closing(
-        self, partial: Any, observer: Observer = ignore
+        self, partial: Any, observer: Observer = ignore, *, search: bool = True
     ) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference]:
-        """Certificate, calibration and reference for new rows."""
+        """Certificate (None without a `search` for it), calibration and reference for new rows."""
         found, held_out = self.closing().finalize(partial)
         certificate = None
-        if self.path.certificate is not None:
+        if search and self.path.certificate is not None:
             certification = self.path.certificate.certification(self.seed)
             certificate = certification.conclude(found, tau=BOUND_TAU * self.tau, observer=observer)
         return certificate, *self.reference.conclude(held_out)
-
-    def conclude_beside(self, partial: Any) -> tuple[CalibrationRecord | None, WatchReference]:
-        """Calibration and reference alone."""
-        return self.reference.conclude(self.closing().finalize(partial)[1])
 
     def conclude_digest(self, partial: Any) -> int:
         """The sum of the hashes of all rows."""
         found = self.closing().finalize(partial)[0]
         return int((found if self.path.certificate is None else found[0]).total)
-
-
-def closing_needs(plan: CertificatePlan | None, seed: int, n_rows: int) -> Reduction[Any, Any]:
-    """What the certificate is made of; without one, the digest of all rows."""
-    return RowDigest(n_rows) if plan is None else plan.certification(seed).needs(n_rows)
 
 
 def with_seed(record: TransformRecord, seed: int) -> RowTransform:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from streamhalf.algorithms.kept import CertificatePlan, Measurement, Path, in_se
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import BOUND_TAU, RunPlan, plan_for_rows, smallest_plan
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.state import LocalizationState, unmeasured
+from streamhalf.algorithms.state import LocalizationState, Step, unmeasured
 from streamhalf.algorithms.transform import (
     choose_transforms,
     in_transform,
@@ -144,12 +143,79 @@ class Learning:
     taken: int = 0
 
     def algorithm(self, config: RunConfig) -> Localization:
-        """Algorithm 3 for this path."""
         assert self.plan is not None
-        kind = Transform(self.transform.kind)
+        kind, laid = Transform(self.transform.kind), make_transform(self.transform)
         split: Any = _FreshRows(self.plan)
-        laid = make_transform(self.transform)
         return Localization(self.plan, in_transform(config, kind), split, TESTERS, laid, self.baselines)
+
+    def step(self, config: RunConfig) -> tuple[Step, Reduction[Any, Any]]:
+        """The step under way, and its statistic."""
+        assert self.state is not None
+        algorithm = self.algorithm(config)
+        step = algorithm.next_step(self.state)
+        assert step is not None
+        return step, step.statistic(algorithm.row_transform)
+
+    def take(self, block: Block, config: RunConfig) -> bool:
+        """Take one block of rows; True when all steps are done, and what follows is held out."""
+        local = block.renumbered(self.n_rows)
+        self.n_rows += block.n_rows
+        if self.state is None:
+            self._sample(local, config)
+        else:
+            step, needs = self.step(config)
+            self.partial = _added(needs, self.partial, local)
+            self.taken += block.n_rows
+            if self.taken >= step.n_rows:
+                self.state = step.conclude(needs.finalize(self.partial))
+                self.partial, self.taken = None, 0
+        return self.state is not None and self.step(config)[0].is_final
+
+    def _sample(self, block: Block, config: RunConfig) -> None:
+        """Gather rows; with enough of them choose the transform, learn baselines and plan the steps."""
+        keep = max(1, self.wanted // block.n_rows)
+        self.sample = (*self.sample, block)[-keep:]  # of one label for a long time, the last rows
+        positive = sum(int(np.count_nonzero(one.y > 0)) for one in self.sample)
+        n_rows = sum(one.n_rows for one in self.sample)
+        if n_rows < self.wanted or min(positive, n_rows - positive) < _RARE_LABEL:
+            return
+        sample, self.sample = Block.concatenate(self.sample), ()
+        plan = smallest_plan(block.dim, config)
+        if self.n_planned > plan.required_rows:
+            plan = plan_for_rows(self.n_planned, block.dim, config)
+        self.plan = plan
+        self.trials, kinds = choose_transforms(sample, plan, config)
+        if self.kind in kinds:
+            kinds = kinds[kinds.index(self.kind) :]
+        self.kinds = kinds[1:]
+        try:
+            self.transform = transform_of_sample(kinds[0], sample, config).record
+        except TransformError:
+            if config.feature_transform != "auto":
+                raise
+        spare = any(is_open(one) for one in self.trials)
+        self.baselines = learn_baselines_on_sample(sample, plan, in_transform(config, kinds[0]), spare=spare)
+        self.state = self.algorithm(config).start()
+
+    def learned(self, config: RunConfig, first_row: int) -> Measured:
+        """The path with its last step done, about which rows from `first_row` on will tell."""
+        assert self.state is not None
+        algorithm = self.algorithm(config)
+        final = FinalPass(self.state.plan, algorithm.config, TESTERS, algorithm.row_transform, self.baselines)
+        state = final.with_planes(unmeasured(self.state))
+        path = Path(
+            settings=algorithm.config.recorded(),
+            state=state,
+            baselines=self.baselines,
+            transform=self.transform,
+            trials=self.trials,
+            notices=transform_notices(self.transform),
+            chosen=0,
+            certificate=None,
+            first_rows=state.plan.final_rows,
+            held_out=1.0,
+        )
+        return Measured(self.number, first_row, path, config.seed, config.tau, self.kinds)
 
 
 @dataclass(slots=True, eq=False)
@@ -199,10 +265,9 @@ class Measured:
         pinned = self.path.chosen if self.n_closing else None
         return replace(self.judged or self.measurement().start, errors=self.errors, pinned=pinned)
 
-    def take(self, block: Block, certificate: Any) -> None:
+    def take(self, block: Block) -> None:
         """Count one block of further rows."""
-        rows = np.arange(self.n_rows, self.n_rows + block.n_rows, dtype=np.int64)
-        local = Block(block.X, block.y, rows)
+        local = block.renumbered(self.n_rows)
         if self.n_rows + block.n_rows > self.n_segmented:
             doubled, dim = 2 * self.n_segmented, block.dim
             like = self.counts(doubled).empty(dim)
@@ -214,7 +279,7 @@ class Measured:
             self.n_tested += block.n_rows
         if self.n_tested >= self.for_tests // _LOOKS and self.n_closing < self.for_tests:
             if not self.n_closing:
-                self.choose(certificate)
+                self._choose()
                 self.closing_row = self.first_row + self.n_rows
             self.closing = _added(self.closing_needs(), self.closing, local)
             self.n_closing += block.n_rows
@@ -234,12 +299,20 @@ class Measured:
         """Statistics of the certificate pass."""
         return self.measurement().closing()
 
-    def choose(self, certificate: Any) -> None:
-        """Fix the candidate that is the answer, and what the certificate is made of."""
-        chosen = self.state().chosen or 0
-        self.path = replace(self.path, chosen=chosen)
-        error = float(self.errors.errors[chosen]) / max(1, self.errors.n_rows)
-        self.path = replace(self.path, certificate=certificate(self.path, error))
+    def _choose(self) -> None:
+        """Fix the candidate that is the answer, and the certificate about it, of all rows tested from now on."""
+        self.path = replace(self.path, chosen=self.state().chosen or 0)
+        path, plane = self.path, self.path.plane
+        config = RunConfig(**path.settings)  # type: ignore[arg-type]
+        if config.certificate_degree == 0:
+            return
+        error = float(self.errors.errors[path.chosen]) / max(1, self.errors.n_rows)
+        seen: Any = Seen(plane.dim, self.for_tests, DataRecord(self.for_tests, plane.dim, ""))
+        config, transform = replace(config, certificate_rows="all"), make_transform(path.transform)
+        certification = Certification.of(seen, config, Halfspace.of(plane), transform, error)
+        if path.state.candidates:
+            certification = towards(certification, path.state.candidates[0].plane, config)
+        self.path = replace(path, certificate=CertificatePlan.of(certification))
 
     def _judge(self) -> None:
         """Look at the tests at doubling numbers of rows."""
@@ -282,10 +355,13 @@ class StreamState:
             self._begin(None)
         ready = None
         if self.learning is not None:
-            ready = self._learn(self.learning, block)
+            config = self._config(self.learning.number)
+            if self.learning.take(block, config):
+                self.learned_at = self.n_rows + block.n_rows
+                ready = self.learning.learned(config, self.learned_at)
         for one in (self.current, self.rival):
             if one is not None:
-                one.take(block, partial(self._certificate, one.seed))
+                one.take(block)
         if self.rival is not None and self.current is not None and self.current.n_closing and self.rival.n_closing:
             self.common = _added(self.pair(), self.common, block)
         self.n_rows += block.n_rows
@@ -310,115 +386,15 @@ class StreamState:
         assert self.rival is not None
         return PlaneErrors((self.current.path.plane, self.rival.path.plane), 1)
 
-    def step_of(self, path: Learning) -> Reduction[Any, Any]:
+    def statistic_of(self, path: Learning) -> Reduction[Any, Any]:
         """The statistic of the step under way."""
-        algorithm = path.algorithm(self._config(path.number))
-        assert path.state is not None
-        step = algorithm.next_step(path.state)
-        assert step is not None
-        return step.statistic(algorithm.row_transform)
-
-    def tau(self, number: int) -> float:
-        """What a path may spend: all of them share tau."""
-        return look_tau(self.config.tau, number + 1)
+        return path.step(self._config(path.number))[1]
 
     def _config(self, number: int) -> RunConfig:
-        """The configuration of a path: rows set the eps, and no seed tells that of another."""
-        seed = seed_of(self.config.seed, number)
-        config = replace(self.config, seed=seed, tau=self.tau(number), sampling=Sampling.WINDOWS.value, eps="auto")
+        """The configuration of a path: rows set the eps, tau is shared, and no seed tells that of another."""
+        seed, tau = seed_of(self.config.seed, number), look_tau(self.config.tau, number + 1)
+        config = replace(self.config, seed=seed, tau=tau, sampling=Sampling.WINDOWS.value, eps="auto")
         return within_room(config, self.dim)
-
-    def _learn(self, path: Learning, block: Block) -> Measured | None:
-        """Give a path its rows; returns it when it is learned."""
-        config = self._config(path.number)
-        rows = np.arange(path.n_rows, path.n_rows + block.n_rows, dtype=np.int64)
-        block = Block(block.X, block.y, rows)
-        path.n_rows += block.n_rows
-        if path.state is None:
-            self._sample(path, block, config)
-        else:
-            self._step(path, block, config)
-        if path.state is None:
-            return None
-        algorithm = path.algorithm(config)
-        step = algorithm.next_step(path.state)
-        if step is None or not step.is_final:
-            return None
-        self.learned_at = self.n_rows + block.n_rows
-        return self._learned(path, algorithm, config)
-
-    def _sample(self, path: Learning, block: Block, config: RunConfig) -> None:
-        """Gather rows; with enough of them choose the transform, learn baselines and plan the steps."""
-        keep = max(1, path.wanted // block.n_rows)
-        path.sample = (*path.sample, block)[-keep:]  # of one label for a long time, the last rows
-        positive = sum(int(np.count_nonzero(one.y > 0)) for one in path.sample)
-        n_rows = sum(one.n_rows for one in path.sample)
-        if n_rows < path.wanted or min(positive, n_rows - positive) < _RARE_LABEL:
-            return
-        sample = Block.concatenate(path.sample)
-        path.sample = ()
-        plan = smallest_plan(self.dim, config)
-        if path.n_planned > plan.required_rows:
-            plan = plan_for_rows(path.n_planned, self.dim, config)
-        path.plan = plan
-        path.trials, kinds = choose_transforms(sample, plan, config)
-        if path.kind in kinds:
-            kinds = kinds[kinds.index(path.kind) :]
-        path.kinds = kinds[1:]
-        try:
-            path.transform = transform_of_sample(kinds[0], sample, config).record
-        except TransformError:
-            if config.feature_transform != "auto":
-                raise
-        spare = any(is_open(one) for one in path.trials)
-        path.baselines = learn_baselines_on_sample(sample, plan, in_transform(config, kinds[0]), spare=spare)
-        path.state = path.algorithm(config).start()
-
-    def _step(self, path: Learning, block: Block, config: RunConfig) -> None:
-        """Give rows to the step under way, and conclude it when it has enough."""
-        assert path.state is not None
-        algorithm = path.algorithm(config)
-        step = algorithm.next_step(path.state)
-        assert step is not None
-        needs = step.statistic(algorithm.row_transform)
-        path.partial = _added(needs, path.partial, block)
-        path.taken += block.n_rows
-        if path.taken >= step.n_rows:
-            path.state = step.conclude(needs.finalize(path.partial))
-            path.partial, path.taken = None, 0
-
-    def _learned(self, path: Learning, algorithm: Localization, config: RunConfig) -> Measured:
-        """The path with its last step done: what follows is held out."""
-        assert path.state is not None
-        final = FinalPass(path.state.plan, algorithm.config, TESTERS, algorithm.row_transform, path.baselines)
-        state = final.with_planes(unmeasured(path.state))
-        kept = Path(
-            settings=algorithm.config.recorded(),
-            state=state,
-            baselines=path.baselines,
-            transform=path.transform,
-            trials=path.trials,
-            notices=transform_notices(path.transform),
-            chosen=0,
-            certificate=None,
-            first_rows=state.plan.final_rows,
-            held_out=1.0,
-        )
-        return Measured(path.number, self.learned_at, kept, config.seed, config.tau, path.kinds)
-
-    def _certificate(self, seed: int, path: Path, error: float) -> CertificatePlan | None:
-        """The certificate about the chosen candidate, of all rows that are tested from now on."""
-        config = RunConfig(**path.settings)  # type: ignore[arg-type]
-        if config.certificate_degree == 0:
-            return None
-        halfspace = Halfspace.of(path.plane)
-        n_rows = path.state.plan.final_rows
-        seen: Any = Seen(self.dim, n_rows, DataRecord(n_rows, self.dim, ""))
-        transform = make_transform(path.transform)
-        certification = Certification.of(seen, replace(config, certificate_rows="all"), halfspace, transform, error)
-        if path.state.candidates:
-            certification = towards(certification, path.state.candidates[0].plane, config)
-        return CertificatePlan.of(certification)
 
     def _settle(self) -> None:
         """Let a rival take the place of the current path, or drop it, when it has its tests."""
@@ -430,22 +406,19 @@ class StreamState:
             if rejected and current.kinds and self.learning is None and current.number == self.n_paths - 1:
                 self._begin(current.kinds[0])
             return
-        if not rival.is_tested:
-            return
-        if self.common is None:
+        if not rival.is_tested or self.common is None:
             return
         gain = int(self.common.errors[0] - self.common.errors[1])
         chance = _BEYOND_CHANCE * math.sqrt(max(1, self.common.disagreements(0, 1)))
         ranks = {Outcome.PASSED: 2, Outcome.INCONCLUSIVE: 1}
         of_tests = [ranks.get(one.state().outcome, 0) for one in (current, rival)]
         better = gain > chance or (gain >= -chance and of_tests[1] > of_tests[0])
-        better = better or (gain > 0 and of_tests[1] == of_tests[0])
-        if better:
+        if better or (gain > 0 and of_tests[1] == of_tests[0]):
             self.current = rival
         self.rival, self.common = None, None
 
-    def result(self, *, name: str, waiting: int, search: bool = True, columns: tuple[str, ...] = ()) -> FitResult:
-        """What is known now, of the rows so far; `waiting` more have not been looked at."""
+    def result(self, *, name: str, search: bool = True, columns: tuple[str, ...] = ()) -> FitResult:
+        """What is known now, of the rows so far; `search` for the bound L too."""
         self.n_looks += 1
         data = DataRecord(self.n_rows, self.dim, "", name, columns)
         seen = Seen(self.dim, self.n_rows, data, self._notices())
@@ -456,13 +429,14 @@ class StreamState:
         config = replace(self.config, tau=one.tau, sampling=Sampling.WINDOWS.value)
         closing: Closing = (None, None, None)
         if one.n_closing:
-            measurement = one.measurement()
-            if search and (one.found is None or one.found[0] != one.n_closing):
-                one.found = one.n_closing, measurement.conclude_closing(one.closing)[0]
+            measurement, stale = one.measurement(), one.found is None or one.found[0] != one.n_closing
+            certificate, calibration, reference = measurement.conclude_closing(one.closing, search=search and stale)
+            if search and stale:
+                one.found = one.n_closing, certificate
             certificate = one.found[1] if search and one.found is not None else None
             if certificate is not None:
                 certificate = _at_all_times(certificate, BOUND_TAU * one.tau)
-            closing = (certificate, *measurement.conclude_beside(one.closing))
+            closing = (certificate, calibration, reference)
         first, last = one.first_row, one.closing_row + one.n_closing
         stream = StreamRecord(
             errors=(first, first + one.n_rows),

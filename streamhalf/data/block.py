@@ -170,12 +170,12 @@ class Block:
             return blocks[0]
         return cls(*(np.concatenate([getattr(one, name) for one in blocks]) for name in ("X", "y", "rows")))
 
-    def renumbered(self) -> Block:
-        """The same rows as neighbours: what works by windows of row numbers finds them full.
+    def renumbered(self, first: int = 0) -> Block:
+        """The same rows as neighbours from a number on: what works by windows of row numbers finds them full.
 
         For a sample in memory, which is the same however the data are chunked.
         """
-        return Block(self.X, self.y, np.arange(self.n_rows))
+        return Block(self.X, self.y, np.arange(first, first + self.n_rows, dtype=np.int64))
 
     def select(self, keep: NDArray[np.bool_]) -> Block:
         """Return the rows where `keep` is true."""
