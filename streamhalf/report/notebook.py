@@ -10,14 +10,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamhalf.engine.live_messages import TOPIC, RunClosed
 from streamhalf.errors import RunCancelledError
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.redact import plural
-from streamhalf.report import live
+from streamhalf.report import live, watching
+from streamhalf.report.audit import audit_details, audit_headline, render_audit, suspect_table
+from streamhalf.report.html import macro, render_report
 from streamhalf.report.live import Board, RunView, tester_views
+from streamhalf.report.tables import label_table
+from streamhalf.report.voices import face_of
 from streamhalf.report.words import Names, count, number, pass_words
 from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult, WatchResult
 
@@ -30,29 +35,6 @@ _SECONDS_BETWEEN_DRAWINGS = 0.25
 _MOST_WEIGHTS = 8
 _MOST_SUSPECTS = 10
 _NOTHING = {"text/plain": "", "text/html": ""}
-
-_BUTTON = """
-function render({ model, el }) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.style.cssText =
-    "font:inherit;color:inherit;background:none;border:1px solid currentColor;" +
-    "border-radius:4px;padding:2px 12px;margin:4px 0;cursor:pointer";
-  const draw = () => {
-    button.disabled = model.get("pressed");
-    button.textContent = button.disabled ? "cancelling ..." : "Cancel the run";
-    button.style.opacity = button.disabled ? 0.6 : 1;
-  };
-  button.addEventListener("click", () => {
-    model.set("pressed", true);
-    model.save_changes();
-  });
-  model.on("change:pressed", draw);
-  draw();
-  el.append(button);
-}
-export default { render };
-"""
 
 
 def enable() -> bool:
@@ -71,68 +53,48 @@ def enable() -> bool:
 # cards
 
 
-def _link(name: str, html: str) -> tuple[str, str]:
-    """Return a file name, and a page as an address that holds it."""
-    content = base64.b64encode(html.encode("utf-8")).decode("ascii")
-    return name, f"data:text/html;base64,{content}"
+def _card(name: str, result: Any, page: Callable[..., str] | None, *values: Any) -> str:
+    """Return a card of card.html.j2, with a link that holds the page of the result."""
+    file = f"streamhalf-{'report' if name == 'result' else name}.html"
+    link = None
+    if page is not None:
+        content = base64.b64encode(page(result).encode("utf-8")).decode("ascii")
+        link = file, f"data:text/html;base64,{content}"
+    return macro("card.html.j2", name, COLOURS=live.COLOURS)(result, link, *values)
 
 
 def result_html(result: Result) -> str:
     """Return the card of a result: quality, promise, advice, weights, and a link to the report."""
-    from streamhalf.report.html import macro, render_report  # when a result is shown
-    from streamhalf.report.tables import label_table
-    from streamhalf.report.voices import face_of
-
-    card = macro("card.html.j2", "result", COLOURS=live.COLOURS)
     face, positive = face_of(result), Names.of(result).label(1)
-    judged = () if isinstance(result, CertifyResult) else tester_views(result.testers).values()
+    judged = [] if isinstance(result, CertifyResult) else list(tester_views(result.testers).values())
     if isinstance(result, MomentTestResult):
-        return card(result, face, (), positive, list(judged), (), None)
-    link = _link("streamhalf-report.html", render_report(result))
-    weights, labels = _weights(result), label_table(result).rows
-    return card(result, face, weights, positive, list(judged), labels, link)
+        return _card("result", result, None, face, (), positive, judged, ())
+    labels = label_table(result).rows
+    return _card("result", result, render_report, face, _weights(result), positive, judged, labels)
 
 
 def audit_html(result: AuditResult) -> str:
     """Return the card of an audit: its counts, and the first suspects."""
-    from streamhalf.report.audit import audit_details, audit_headline, render_audit, suspect_table
-    from streamhalf.report.html import macro
-
-    listed = suspect_table(result, _MOST_SUSPECTS)
     tiles = [("label issues", count(result.n_issues), f"of {count(result.data.rows)} rows")]
     if result.review is not None:
-        tiles.insert(
-            0, ("wrong labels", f"{count(result.review.rows.low)} to {count(result.review.rows.high)}", "by reviews")
-        )
+        wrong = result.review.rows
+        tiles.insert(0, ("wrong labels", f"{count(wrong.low)} to {count(wrong.high)}", "by reviews"))
     elif result.least_wrong:
         tiles.insert(0, ("contradicted by every linear rule", f"≥ {count(result.least_wrong)}", "labels"))
     if result.gatherings:
         first = result.gatherings[0]
         name = f"{first.column}: {first.value}" if first.column else first.value
         tiles.append((name, count(first.n_issues), f"issues; chance: {number(first.expected)}"))
-    return macro("card.html.j2", "audit", COLOURS=live.COLOURS)(
-        result,
-        audit_headline(result),
-        audit_details(result).splitlines(),
-        tiles,
-        listed,
-        _link("streamhalf-audit.html", render_audit(result)),
-    )
+    headline, details = audit_headline(result), audit_details(result).splitlines()
+    listed = suspect_table(result, _MOST_SUSPECTS)
+    return _card("audit", result, render_audit, headline, details, tiles, listed)
 
 
 def watch_html(result: WatchResult) -> str:
     """Return the card of a watch: its outcome, every kind of quantity, and a link to its page."""
-    from streamhalf.report import watching
-    from streamhalf.report.html import macro
-
-    return macro("card.html.j2", "watch", COLOURS=live.COLOURS)(
-        result,
-        watching.headline(result),
-        watching.verdict(result),
-        watching.details(result),
-        [(one, watching.statement_cells(one)) for one in result.statements],
-        _link("streamhalf-watch.html", watching.render_watch(result)),
-    )
+    statements = [(one, watching.statement_cells(one)) for one in result.statements]
+    said = (watching.headline(result), watching.verdict(result), watching.details(result))
+    return _card("watch", result, watching.render_watch, *said, statements)
 
 
 def _weights(result: FitResult | CertifyResult) -> list[tuple[str, str]]:
@@ -176,7 +138,8 @@ class Monitor:
         self._thread = 0
         self._seen: set[int] = set()
         self._listening = False
-        self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
+        # the shell of a terminal has no kernel
+        self._screen = _Notebook() if getattr(_shell(), "kernel", None) is not None else _Text()
         self._due = 0.0
         enable()
 
@@ -219,19 +182,19 @@ class Monitor:
             if isinstance(event, RunStarted) or not self._local:
                 self._local = f"here-{self._board.version}"
                 self._screen.begin(self._end_with_cell)
-            if self._screen.cancelled:
+            if self._screen.cancelled.is_set():
                 self._settle(RunClosed("cancelled", interrupted=True))
                 raise RunCancelledError("the run was cancelled")
             self._thread = threading.get_ident()
-            self._board.happen(self._local, time.time(), event)
             if isinstance(event, RunEnded):
-                self._screen.end()
-            if isinstance(event, RunEnded) or time.monotonic() >= self._due:
-                self._draw()
+                self._settle(event)
+                return
+            self._board.happen(self._local, time.time(), event)
+            self._draw_if_due()
 
-    def _settle(self, closed: RunClosed) -> None:
-        """Close the run of this process without a verdict."""
-        self._board.happen(self._local, time.time(), closed)
+    def _settle(self, end: RunEnded | RunClosed) -> None:
+        """Close the run of this process."""
+        self._board.happen(self._local, time.time(), end)
         self._screen.end()
         self._draw()
 
@@ -252,8 +215,7 @@ class Monitor:
             return
         self._take(event)
         with self._lock:
-            if time.monotonic() >= self._due or not self._board.under_way():
-                self._draw()
+            self._draw_if_due()
 
     def _fetch(self) -> None:
         with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # all may be over just now
@@ -262,70 +224,54 @@ class Monitor:
             if self._listening:
                 self._draw()
 
+    def _draw_if_due(self) -> None:
+        if time.monotonic() >= self._due or not self._board.under_way():
+            self._draw()
+
     def _draw(self) -> None:
         self._due = time.monotonic() + _SECONDS_BETWEEN_DRAWINGS
         if self._board.runs:
             self._screen.show(list(self._board.runs.values()))
 
 
-class CancelButton:
-    """A button that is there while a run goes on; without anywidget there is none."""
+class _Text:
+    """Lines on standard output, each printed once; Ctrl-C interrupts."""
 
     def __init__(self) -> None:
-        self._pressed = threading.Event()
-        self._handle: Any = None
-        self._widget: Any = None
+        self.cancelled = threading.Event()
+        self._printed: dict[str, int] = {}
 
-    @property
-    def pressed(self) -> bool:
-        """Return whether the button was pressed."""
-        return self._pressed.is_set()
+    def begin(self, after_cell: Callable[..., None]) -> None:
+        """Begin with a run of this process; `after_cell` is called when the cell has ended."""
 
-    def show(self) -> None:
-        """Put the button into the output of this cell."""
-        try:
-            from anywidget import AnyWidget
-            from traitlets import Bool
-        except ImportError:
-            return
-        from IPython.display import display
+    def end(self) -> None:
+        """End with it."""
 
-        pressed = Bool(False).tag(sync=True)
-        kind = type("CancelWidget", (AnyWidget,), {"_esm": _BUTTON, "pressed": pressed})
-        self._widget = kind()
-        self._widget.observe(lambda change: self._pressed.set(), "pressed")
-        view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
-        # a view without widgets shows nothing
-        bundle = {"application/vnd.jupyter.widget-view+json": view, **_NOTHING}
-        self._handle = display(bundle, raw=True, display_id=True)
-
-    def hide(self) -> None:
-        """Remove the button."""
-        if self._handle is not None:
-            self._handle.update(_NOTHING, raw=True)
-            self._widget.close()
-            self._handle = self._widget = None
+    def show(self, runs: list[RunView]) -> None:
+        """Show what is new."""
+        for run in runs:
+            lines = run_lines(run)
+            for line in lines[self._printed.get(run.run, 0) :]:
+                print(line, flush=True)
+            self._printed[run.run] = len(lines)
 
 
-class _Notebook:
+class _Notebook(_Text):
     """One output of the cell in which the monitor was made, renewed in place."""
 
     def __init__(self) -> None:
+        super().__init__()
         # an output belongs to a cell by a context variable, which other threads do not have
         self._context = contextvars.copy_context()
         self._handle: Any = None
         self._button = CancelButton()
         self._after_cell: Callable[..., None] | None = None
 
-    @property
-    def cancelled(self) -> bool:
-        """Return whether the button was pressed."""
-        return self._button.pressed
-
     def begin(self, after_cell: Callable[..., None]) -> None:
         """Show a button for a run in the background, and look at it when its cell has ended."""
         self.end()
         self._button = CancelButton()
+        self.cancelled = self._button.pressed
         if threading.current_thread() is not threading.main_thread():
             self._context.run(self._button.show)  # a cell that waits would not hear it
         self._after_cell = after_cell
@@ -353,27 +299,38 @@ class _Notebook:
             self._handle.update(bundle, raw=True)
 
 
-class _Text:
-    """Lines on standard output, each printed once."""
-
-    cancelled = False
+class CancelButton:
+    """A button that is there while a run goes on; without anywidget there is none."""
 
     def __init__(self) -> None:
-        self._printed: dict[str, int] = {}
+        self.pressed = threading.Event()
+        self._handle: Any = None
+        self._widget: Any = None
 
-    def begin(self, after_cell: Callable[..., None]) -> None:
-        """Do nothing: Ctrl-C interrupts."""
+    def show(self) -> None:
+        """Put the button into the output of this cell."""
+        try:
+            from anywidget import AnyWidget
+            from traitlets import Bool
+        except ImportError:
+            return
+        from IPython.display import display
 
-    def end(self) -> None:
-        """Do nothing."""
+        script = Path(__file__).with_name("templates") / "cancel.js"
+        members = {"_esm": script.read_text("utf-8"), "pressed": Bool(False).tag(sync=True)}
+        self._widget = type("CancelWidget", (AnyWidget,), members)()
+        self._widget.observe(lambda change: self.pressed.set(), "pressed")
+        view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
+        # a view without widgets shows nothing
+        bundle = {"application/vnd.jupyter.widget-view+json": view, **_NOTHING}
+        self._handle = display(bundle, raw=True, display_id=True)
 
-    def show(self, runs: list[RunView]) -> None:
-        """Print what is new."""
-        for run in runs:
-            lines = run_lines(run)
-            for line in lines[self._printed.get(run.run, 0) :]:
-                print(line, flush=True)
-            self._printed[run.run] = len(lines)
+    def hide(self) -> None:
+        """Remove the button."""
+        if self._handle is not None:
+            self._handle.update(_NOTHING, raw=True)
+            self._widget.close()
+            self._handle = self._widget = None
 
 
 def run_lines(run: RunView) -> list[str]:
@@ -390,8 +347,3 @@ def _shell() -> Any:
     """Return the IPython shell of this process, if there is one, without loading IPython."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
-
-
-def _has_kernel() -> bool:
-    """Return whether outputs go to a notebook: the shell of a terminal has no kernel."""
-    return getattr(_shell(), "kernel", None) is not None
