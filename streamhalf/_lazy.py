@@ -20,7 +20,7 @@ from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
 from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
-from streamhalf.reductions.base import Reduction, reads_labels
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.covariance import Covariance, FeatureMoments
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.moments import Moments
@@ -114,7 +114,7 @@ def lazy(
     needs = chosen.needs() if judges else chosen
     if not hasattr(needs, "finalize"):
         raise UsageError(f"statistic: {chosen!r} is neither a name ({', '.join(_NAMES)}) nor a reduction or tester")
-    source = opened(labelled=reads_labels(needs))
+    source = opened(labelled=needs.reads_labels)
     result = _result(source, needs, config)
     if judges:
         return lazy_call(partial(chosen.judge, n_seen=source.n_rows), result)

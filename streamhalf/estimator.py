@@ -23,7 +23,7 @@ from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageErr
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.label_issues.audit import Audited
-from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.report.voices import promise_line
 from streamhalf.results import (
     CalibrationRecord,
@@ -284,8 +284,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         source = self._open(X, y, classes=self.classes_, **self._like_fitted()).source
         self._check_dim(source.dim)
         with open_run(config, None, ignore, source=source) as run:
-            counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
-        return float((counted.n_rows - counted.n_errors) / counted.n_rows)
+            counted = run.reduce("score", source, PlaneErrors((halfspace.plane,)))
+        return float((counted.n_rows - counted.errors[0]) / counted.n_rows)
 
     def audit(
         self, X: Any, y: Any = None, *, storage_options: Mapping[str, Any] | None = None, **options: Any

@@ -34,9 +34,10 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.paths import Folder
-from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
-from streamhalf.reductions.row_profile import EDGES, RowProfile, RowProfileResult
+from streamhalf.reductions.base import Counts
+from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.row_view import Bundle, Sample, in_space, sampled
+from streamhalf.reductions.segment_means import EDGES, RowProfile, RowProfileResult
 from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
 from streamhalf.results import (
     CalibrationRecord,
@@ -129,11 +130,11 @@ class Reference:
     def likeness(self) -> Bundle:
         """Profile, and sums that bound how far nearby halfspaces disagree."""
         wedge = in_space(WedgeSums((self.profile.about,), self.eta, self.kappa), self.profile.transform)
-        sample = None if self.share >= 1 else Sample(self.seed, Stream.SHARES, 0.0, self.share)
+        sample = Sample(self.seed, Stream.SHARES, 0.0, self.share)
         return Bundle(tuple(sampled(one, sample) for one in (self.profile, wedge)))
 
     def conclude(
-        self, found: tuple[MarginCountsResult, tuple[RowProfileResult, WedgeSumsResult]]
+        self, found: tuple[Counts, tuple[RowProfileResult, WedgeSumsResult]]
     ) -> tuple[CalibrationRecord | None, WatchReference]:
         """The records of a run's held-out rows."""
         margins, (like, wedge) = found
@@ -151,7 +152,7 @@ class Reference:
             factors=_plain(np.where(clustered, like.ratios, 1.0)),
             eta=self.eta,
             kappa=self.kappa,
-            beta=float(wedge.betas()[0]),
+            beta=float(wedge.betas[0]),
         )
         return CalibrationRecord.of(margins.counts[0], bin_centres(), held_out=True), record
 
@@ -431,7 +432,7 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
         columns=comparison.columns(names, _MOST_COLUMNS),
         stretches=stretches,
         eta=record.eta,
-        beta=float(wedge.betas()[0]),
+        beta=float(wedge.betas[0]),
         beta_behind=record.beta,
         history=(*(one.history[-1] for one in looks.before if one.history), this),
         halfspace_digest=halfspace_digest(result),

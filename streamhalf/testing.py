@@ -21,7 +21,7 @@ from streamhalf.data.transforms import RowTransform
 from streamhalf.engine import checkpoint
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Reduction, combine_all
+from streamhalf.reductions.base import Reduction
 from streamhalf.results import Outcome, Stage, TestResult, TransformRecord, from_json, to_json
 from streamhalf.testers.base import Context, Tester
 
@@ -175,7 +175,7 @@ def combine_is_associative(reduction: Any, block: Block, pieces: list[slice]) ->
     assert_close(left, right, scale=scale_of(left))
     parts = [reduction.map(piece) for piece in cut(block, pieces)]
     if len(parts) > 1:
-        assert_identical(combine_all(reduction, parts), functools.reduce(reduction.combine, parts))
+        assert_identical(reduction.combine(*parts), functools.reduce(reduction.combine, parts))
 
 
 def any_chunking_equals_one_chunk(reduction: Any, block: Block, pieces: list[slice]) -> None:
@@ -193,7 +193,7 @@ def nothing_is_mutated(reduction: Any, block: Block, pieces: list[slice]) -> Non
         reduction.combine(left, right)
         reduction.finalize(right)
     if len(parts) > 1:
-        combine_all(reduction, parts)
+        reduction.combine(*parts)
     assert_identical(parts, kept)
     assert_identical(block, before)
 

@@ -20,7 +20,7 @@ import streamhalf
 from streamhalf.data.block import Block
 from streamhalf.kernels.binomial import look_tau
 from streamhalf.monitoring import PER_SHARE, Comparison, Reference
-from streamhalf.reductions.row_profile import RowProfile, RowProfilePartial
+from streamhalf.reductions.segment_means import RowProfile, SegmentSums
 from streamhalf.results import FitResult
 
 DIM, BEHIND, NOISE, LOOKS = 10, 1_000_000, 0.05, 365
@@ -50,7 +50,7 @@ def profile_for(result: FitResult, n_rows: int) -> RowProfile:
 
 
 def alarm(
-    result: FitResult, profile: RowProfile, partial: RowProfilePartial, look: int, tau: float, tolerance: float
+    result: FitResult, profile: RowProfile, partial: SegmentSums, look: int, tau: float, tolerance: float
 ) -> bool:
     """Return True if a look says drifted."""
     assert result.reference is not None
@@ -70,7 +70,7 @@ def alarm(
     return bool((distance - chance > most).any()) or any(one.drifted for one in comparison.stretches())
 
 
-def partial_of(profile: RowProfile, rows: Rows) -> RowProfilePartial:
+def partial_of(profile: RowProfile, rows: Rows) -> SegmentSums:
     """The sums of rows."""
     return profile.map(Block(*rows, np.arange(len(rows[1]))))
 
@@ -89,31 +89,29 @@ def rows_needed(result: FitResult, change: dict[str, float], look: int, repeats:
     return None
 
 
-def gaussian_looks(result: FitResult, n_rows: int, rng: np.random.Generator) -> Iterator[RowProfilePartial]:
+def gaussian_looks(result: FitResult, n_rows: int, rng: np.random.Generator) -> Iterator[SegmentSums]:
     """Sums of steady rows, look by look."""
     profile = profile_for(result, n_rows)
     while True:
         yield partial_of(profile, draw(n_rows, rng))
 
 
-def resampled_looks(
-    result: FitResult, rows: Rows, n_rows: int, rng: np.random.Generator
-) -> Iterator[RowProfilePartial]:
+def resampled_looks(result: FitResult, rows: Rows, n_rows: int, rng: np.random.Generator) -> Iterator[SegmentSums]:
     """Sums of rows drawn from a table with replacement, look by look."""
     profile = profile_for(result, n_rows)
     single = replace(profile, total_rows=1)
     each = [single.map(Block(rows[0][[i]], rows[1][[i]], np.zeros(1, np.int64))) for i in range(len(rows[1]))]
-    sums, squares = np.stack([one.sums[0] for one in each]), np.stack([one.squares for one in each])
+    sums, squares = np.stack([one.sums[0] for one in each]), np.stack([one.powers for one in each])
     segments = profile.segments
     edges = [-(-i * n_rows // segments.count) for i in range(segments.count + 1)]
     sizes, shares = np.diff(edges), np.full(len(each), 1 / len(each))
     while True:
         times = rng.multinomial(sizes, shares).astype(np.float64)
-        yield RowProfilePartial(sizes, times @ sums, times.sum(axis=0) @ squares)
+        yield SegmentSums(sizes, times @ sums, np.tensordot(times.sum(axis=0), squares, axes=1))
 
 
 def false_alarms(
-    result: FitResult, looks: Callable[[], Iterator[RowProfilePartial]], n_rows: int, tolerance: float, repeats: int
+    result: FitResult, looks: Callable[[], Iterator[SegmentSums]], n_rows: int, tolerance: float, repeats: int
 ) -> int:
     """How many of so many years of daily looks at steady rows raised an alarm; tau is 0.05."""
     profile = profile_for(result, n_rows)

@@ -28,7 +28,6 @@ from streamhalf.results import (
     ErrorRecord,
     FitResult,
     Halfspace,
-    LabelErrors,
     Method,
     Notice,
     NoticeCode,
@@ -185,11 +184,8 @@ def held_out_error(
     tau = config.tau * ERROR_TAU / state.n_transforms
     # the rows that chose among the candidates also measure the chosen one: a union bound
     error = measure_error(found.segment_errors[chosen], found.segment_rows, tau=tau / len(state.planes) * share)
-    by_label = LabelErrors.of(
-        found.n_rows, int(found.errors[chosen]), found.positives, int(found.positive_errors[chosen])
-    )
     through = row_transform.record.class_of(Halfspace.of(state.planes[chosen]))
-    return results.replace(error, through=through, tau=tau, by_label=by_label)
+    return results.replace(error, through=through, tau=tau, by_label=found.by_label(chosen))
 
 
 def _label_notices(error: ErrorRecord | None, quality: Quality | None) -> Iterator[Notice]:

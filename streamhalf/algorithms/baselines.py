@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,12 +34,12 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
-from streamhalf.reductions.base import Reduction, Summed
-from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.covariance import CentredSums, FeatureMoments
 from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.logistic import Logistic, LogisticLine, penalties, plane_of
 from streamhalf.reductions.plane_slabs import ThresholdScan
-from streamhalf.reductions.row_view import Sample, sampled
+from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import HalfspaceClass, Method, Transform
 
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
@@ -270,7 +269,7 @@ def cross_fit(block: Block, members: Sequence[Baseline], *, seed: int, point: Ve
         PlaneErrors(tuple(pool[one.method] for one in common), block.n_rows).map(block.select(out))
         for out, pool in zip(apart, pools, strict=True)
     ]
-    return common[choose(reduce(Summed().combine, counted), [0])]
+    return common[choose(PlaneErrors(()).combine(*counted), [0])]
 
 
 def learn_baselines_on_sample(
@@ -343,7 +342,7 @@ def regress(run: Run, source: Source, sample: Block, plan: RunPlan, config: RunC
 
     def reduce(name: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0) -> Any:
         ends = (plan.held_out + one * (1 - plan.held_out) for one in (low, high))
-        rows = sampled(reduction, Sample(config.seed, Stream.SHARES, *ends))
+        rows = Viewed(reduction, RowView(Sample(config.seed, Stream.SHARES, *ends)))
         return run.reduce(name, source, rows, blocks=blocks)
 
     return _Regression.start(reduce, sample).fit()
@@ -379,7 +378,7 @@ class _Regression:
 
     @classmethod
     def start(cls, reduce: _Reduce, sample: Block) -> _Regression:
-        moments: FeatureMomentsPartial = reduce("scales", FeatureMoments())
+        moments: CentredSums = reduce("scales", FeatureMoments())
         centre, scale = _standardize(moments)
         return cls(reduce, moments.n_rows, centre, scale, _second_moments(sample, centre, scale))
 
@@ -437,7 +436,7 @@ class _Regression:
         return weights
 
 
-def _standardize(moments: FeatureMomentsPartial) -> tuple[Vector, Vector]:
+def _standardize(moments: CentredSums) -> tuple[Vector, Vector]:
     """Means and standard deviations to within a few thousandths, the same for every chunking.
 
     A constant feature has an infinite scale, and so no weight.

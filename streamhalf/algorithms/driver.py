@@ -37,7 +37,7 @@ from streamhalf.errors import DataError, TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.binomial import look_tau
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.reductions.rows import RowDigest
@@ -46,7 +46,6 @@ from streamhalf.results import (
     DataRecord,
     FitResult,
     Halfspace,
-    LabelErrors,
     LookRecord,
     MomentTestResult,
     Notice,
@@ -322,19 +321,18 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     require_room(source.dim, config.certificate_memory)
     kind = Transform.ISOTROPIC if config.feature_transform == "auto" else Transform(config.feature_transform)
     row_transform = _transform_of(run, source, config, kind)
-    errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
+    errors = PlaneErrors((halfspace.plane,), source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     needs = Bundle((errors, in_space(Chow(), row_transform)))
     found, chow = run.reduce("pilot", source, needs, blocks=some)
-    certification = Certification.of(source, config, halfspace, row_transform, found.n_errors / found.n_rows)
+    certification = Certification.of(source, config, halfspace, row_transform, int(found.errors[0]) / found.n_rows)
     if chow.vector.any():
         certification = towards(certification, Plane(chow.vector).unit(), config)
     tau = CERTIFIED_TAU * config.tau
     certificate, counted = best_certificate(run, source, config, certification, tau=tau, beside=errors)
-    error = measure_error(counted.segment_errors, counted.segment_rows, tau=tau)
-    by_label = LabelErrors.of(counted.n_rows, counted.n_errors, counted.positives, counted.positive_errors)
-    error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
-    clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
+    error = measure_error(counted.segment_errors[0], counted.segment_rows, tau=tau)
+    error = results.replace(error, through=certificate.through, tau=tau, by_label=counted.by_label())
+    clusters = cluster_notice(error, counted.segment_errors[0], counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)
     certified = CertifyResult(
         run=run.provenance,

@@ -27,7 +27,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.plane_slabs import CandidateSlabs
-from streamhalf.reductions.row_view import Bundle, Sample, sampled
+from streamhalf.reductions.row_view import Bundle, RowView, Sample, Viewed
 from streamhalf.results import HalfspaceClass, Stage
 from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.moments import with_sketch
@@ -115,7 +115,7 @@ class FinalPass:
 
     def _nearest(self, reduction: Reduction[Any, Any], top: float) -> Reduction[Any, Any]:
         """The reduction over the rows with the smallest numbers; frames draw from these too."""
-        return sampled(reduction, Sample(self.config.seed, Stream.SHARES, 0.0, top))
+        return Viewed(reduction, RowView(Sample(self.config.seed, Stream.SHARES, 0.0, top)))
 
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
         """All candidates, then all baselines, among stored rows."""

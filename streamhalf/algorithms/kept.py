@@ -39,10 +39,10 @@ from streamhalf.kernels.segments import Segments, merged_segments
 from streamhalf.monitoring import Reference
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.errors import HalfspaceErrorsResult, PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.row_view import Accepted, Bundle
 from streamhalf.reductions.rows import RowDigest
-from streamhalf.reductions.segment_scatter import SegmentScatterPartial
+from streamhalf.reductions.segment_means import SegmentSums
 from streamhalf.results import (
     CalibrationRecord,
     CertificateRecord,
@@ -213,11 +213,11 @@ def in_segments(partial: Any, old_total: int, new_total: int, template: Any) -> 
         return merged_segments(values, Segments(old_total, len(values)), Segments(new_total, len(like)))
 
     match partial:
-        case PlaneErrorsResult() | HalfspaceErrorsResult():
+        case PlaneErrorsResult():
             like = template.segment_rows
             errors = moved(partial.segment_errors.T, like).T
             return replace(partial, segment_rows=moved(partial.segment_rows, like), segment_errors=errors)
-        case SegmentScatterPartial():
+        case SegmentSums():
             like = template.counts
             return replace(partial, counts=moved(partial.counts, like), sums=moved(partial.sums, like))
         case Accepted():

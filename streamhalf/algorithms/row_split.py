@@ -63,14 +63,7 @@ class RowSubset:
 
     def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
         """Return the reduction over the subset's rows only."""
-        return sampled(reduction, self.sample)
-
-    @property
-    def sample(self) -> Sample | None:
-        """Rows of the subset among those of its blocks; None for all."""
-        if (self.low, self.high) == (0.0, 1.0):
-            return None
-        return Sample(self.seed, Stream.SHARES, self.low, self.high)
+        return sampled(reduction, Sample(self.seed, Stream.SHARES, self.low, self.high))
 
     @property
     def record(self) -> HeldOutRecord:

@@ -119,7 +119,7 @@ def estimate_radial(
     some, more = (blocks or windows_over(source, rows, config.seed, stream) for rows in (4 * size, wanted))
 
     def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
-        fresh = Sample(config.seed, Stream.SHARES, held_out) if held_out > 0 else None
+        fresh = Sample(config.seed, Stream.SHARES, held_out)
         return run.reduce(name, source, sampled(reduction, fresh), blocks=blocks)
 
     sample = reduce("radial", RowSample(size, config.seed, Stream.POSITION_SAMPLE), some)

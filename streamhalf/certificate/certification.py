@@ -31,7 +31,7 @@ from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
 from streamhalf.reductions.rows import RowDigest, RowDigestResult
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, across_edges, certificate_edges
@@ -278,9 +278,8 @@ class Certification(CertificatePass):
         # slabs widen stored rows themselves
         transforms = () if isinstance(self.row_transform, Identity) else (Widened(), self.row_transform)
         allowing = Bundle(tuple(replace(one, rounding=self.row_transform.rounding) for one in slabs))
-        measured: Reduction[Any, Any] = Bundle((HalfspaceErrors(self.halfspace.plane), in_space(allowing, *transforms)))
-        if self.share < 1:
-            measured = sampled(measured, Sample(self.seed, Stream.CERTIFICATE, 0.0, self.share))
+        measured: Reduction[Any, Any] = Bundle((PlaneErrors((self.halfspace.plane,)), in_space(allowing, *transforms)))
+        measured = sampled(measured, Sample(self.seed, Stream.CERTIFICATE, 0.0, self.share))
         return Bundle((RowDigest(total_rows), measured))
 
     def run(
@@ -310,7 +309,7 @@ class Certification(CertificatePass):
         digest, (counted, statistics) = result
         with listening(lambda: observer(KernelsCompiled())):
             plane, used, found = self._best(statistics, observer)
-        n_rows, degree = counted.n_rows, max(item.degree for item in used)
+        n_rows, n_errors, degree = counted.n_rows, int(counted.errors[0]), max(item.degree for item in used)
         each = tau / len(found)
         opts = tuple(OptRecord(one.value, of_source(one.value, n_rows, each), of, each) for of, one in found.items())
         bound = found[opts[0].through]
@@ -319,9 +318,9 @@ class Certification(CertificatePass):
         named = opts[0].through is HalfspaceClass.ANY
         return self.record(
             digest,
-            counted.n_errors,
+            n_errors,
             opts,
-            _advice(bound, n_rows, counted.n_errors / max(1, n_rows), plane.dim, degree),
+            _advice(bound, n_rows, n_errors / max(1, n_rows), plane.dim, degree),
             n_rows=n_rows,
             share=self.share,
             angle_low=angle_low,

@@ -23,7 +23,7 @@ from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.errors import HalfspaceErrors, HalfspaceErrorsResult
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.results import (
     AS_WRITTEN,
@@ -34,7 +34,6 @@ from streamhalf.results import (
     FitResult,
     Halfspace,
     HalfspaceClass,
-    LabelErrors,
     LookRecord,
     OptRecord,
     PromiseCode,
@@ -98,7 +97,7 @@ class Verification:
 
     def _of_looks(
         self, run: Run, source: Source, certification: Certification, tau: float, looks: tuple[LookRecord, ...]
-    ) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
+    ) -> tuple[CertificateRecord, PlaneErrorsResult]:
         """The certificate and the errors of rows that came at several looks, each with its own seed."""
         from streamhalf.algorithms.kept import in_segments, with_seed
 
@@ -109,7 +108,7 @@ class Verification:
             laid = with_seed(certification.row_transform.record, look.seed)
             one = replaced(certification, seed=look.seed, row_transform=laid)
             sample = Sample(look.seed, Stream.SHARES, look.low, look.high)
-            errors = sampled(HalfspaceErrors(self._halfspace().plane, total_rows=look.stop), sample)
+            errors = sampled(PlaneErrors((self._halfspace().plane,), look.stop), sample)
             needs, parts = Bundle((one.needs(looks[0].stop), errors)), list[Any]()
             blocks = RowRanges.of((RowRange(look.start, look.stop),))
             run.reduce("verify", source, needs, blocks=blocks, keep=parts.append)
@@ -169,15 +168,13 @@ class Verification:
         """Errors of the halfspace on the rows that measured it."""
         plane, total_rows = self._halfspace().plane, max(1, self.document.data.rows)
         if self.fit is None or self.fit.held_out is None:
-            return HalfspaceErrors(plane, total_rows=total_rows)
+            return PlaneErrors((plane,), total_rows)
         held_out = self.fit.held_out
         try:
             ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
         except OverflowError:
             raise DataError("held_out.ranges: no rows of any data; nothing to verify") from None
-        errors = HalfspaceErrors(plane, ranges, total_rows)
-        if (held_out.low, held_out.high) == (0.0, 1.0):
-            return errors
+        errors = PlaneErrors((plane,), total_rows, ranges)
         return sampled(errors, Sample(self.fit.seed, Stream.SHARES, held_out.low, held_out.high))
 
     def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
@@ -241,20 +238,19 @@ class Verification:
             factor = claimed.factor  # quantiles depend on the SciPy version
         return replace(again, tester=claimed.tester, evidence=claimed.evidence, factor=factor) == claimed
 
-    def _measured(self, found: HalfspaceErrorsResult, *, same_rows: bool) -> list[Claim]:
+    def _measured(self, found: PlaneErrorsResult, *, same_rows: bool) -> list[Claim]:
         error = self.document.error
         if error is None:
             return []
         n_rows = max(1, found.n_rows)
         tau = self._tau("error.tau", error.tau) / max(1, len(self.fit.candidates) if self.fit else 1)
-        upper = measure_error(found.segment_errors, found.segment_rows, tau=tau).upper
+        upper = measure_error(found.segment_errors[0], found.segment_rows, tau=tau).upper
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
-        labels = LabelErrors.of(n_rows, found.n_errors, found.positives, found.positive_errors)
         guess = math.nan if error.by_label is None else error.by_label.guess_error
         return [
             _equal("rows that measured the error", error.n_rows, found.n_rows),
-            _close("error on them", error.empirical, found.n_errors / n_rows, slack),
-            _close("error of guessing on them", guess, labels.guess_error, 0.0),
+            _close("error on them", error.empirical, int(found.errors[0]) / n_rows, slack),
+            _close("error of guessing on them", guess, found.by_label().guess_error, 0.0),
             _close("upper bound of the error", error.upper, upper, 2 * slack),
         ]
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from streamhalf.engine.plan import Tell
 from streamhalf.errors import DataError
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured, TesterJudged
-from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.base import Counts, Reduction
+from streamhalf.reductions.plane_slabs import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.results import Record, from_json, replace, to_json
 
@@ -108,7 +108,7 @@ class Tally:
         self._due = 0.0
         self._waiting: NDArray[np.int64] | None = None
 
-    def add(self, found: CandidateSlabsResult) -> None:
+    def add(self, found: Counts) -> None:
         """Add the rows of a task."""
         with self._lock:
             self._waiting = found.counts[-1] + (0 if self._waiting is None else self._waiting)

@@ -22,7 +22,7 @@ from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.events import Observer, PassEnded
-from streamhalf.reductions.base import Reduction, combine_all
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import measure
 from streamhalf.results import PassRecord
 
@@ -235,7 +235,7 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
 def combine_partials(context: PassContext, parts: Sequence[Any]) -> Any:
     """Combine neighbouring partials of the pass's reduction."""
     with np.errstate(all="ignore"):
-        return combine_all(context.reduction, parts)
+        return context.reduction.combine(*parts)
 
 
 def fan_in(split_every: int, partial_nbytes: int) -> int:

@@ -76,7 +76,7 @@ class RowSketch:
         spare = (0, max(0, KEPT - len(different)))
         return cls(np.pad(different[:KEPT], spare, constant_values=LARGEST), np.pad(met[:KEPT], spare))
 
-    def merge(self, other: RowSketch) -> RowSketch:
+    def __add__(self, other: RowSketch) -> RowSketch:
         """Of the rows of both."""
         hashes = np.concatenate([self.hashes, other.hashes])
         return RowSketch.of(hashes, np.concatenate([self.counts, other.counts]))

@@ -2,16 +2,15 @@
 
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.covariance import Covariance, FeatureMoments
-from streamhalf.reductions.errors import HalfspaceErrors, PlaneErrors
+from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.logistic import Logistic, LogisticLine
 from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
-from streamhalf.reductions.row_profile import RowProfile
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.reductions.rows import RowDigest, RowSample
-from streamhalf.reductions.segment_scatter import SegmentScatter
+from streamhalf.reductions.segment_means import RowProfile, SegmentScatter
 from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.suspects import ReviewSample, Suspects
 from streamhalf.reductions.tyler import Tyler
@@ -23,7 +22,6 @@ REDUCTIONS: tuple[type, ...] = (
     Chow,
     Covariance,
     FeatureMoments,
-    HalfspaceErrors,
     LabelCounts,
     Logistic,
     LogisticLine,

@@ -1,4 +1,4 @@
-"""How many rows halfspaces get wrong: of one, and of several one by one and in pairs."""
+"""How many rows halfspaces get wrong, one by one and in pairs."""
 
 from __future__ import annotations
 
@@ -9,67 +9,10 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import count_errors
-from streamhalf.kernels.plane import Plane, are_wrong, stack_planes
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.segments import Segments, error_segments
-from streamhalf.reductions.base import Summed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HalfspaceErrorsResult:
-    """Rows and errors of each segment (s,), int64; rows labelled +1, and errors among them."""
-
-    segment_rows: NDArray[np.int64]
-    segment_errors: NDArray[np.int64]
-    positives: int
-    positive_errors: int
-
-    @property
-    def n_rows(self) -> int:
-        """All rows."""
-        return int(self.segment_rows.sum())
-
-    @property
-    def n_errors(self) -> int:
-        """All errors."""
-        return int(self.segment_errors.sum())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HalfspaceErrors(Summed):
-    """Errors of the halfspace behind `plane` over the rows in `ranges` (None: all rows).
-
-    `ranges` holds rising, disjoint pairs (start, stop). With the `total_rows` of the data set
-    errors are counted by segments of it too, the same as those of `PlaneErrors`.
-    """
-
-    plane: Plane
-    ranges: NDArray[np.int64] | None = None
-    total_rows: int = 1
-
-    name = "halfspace-errors"
-
-    def empty(self, dim: int) -> HalfspaceErrorsResult:
-        """No rows."""
-        none = np.zeros(error_segments(self.total_rows).count, dtype=np.int64)
-        return HalfspaceErrorsResult(none, none.copy(), 0, 0)
-
-    def map(self, block: Block) -> HalfspaceErrorsResult:
-        """Count one block."""
-        if self.ranges is not None:
-            # inside a range, a row has gone past one start more than past stops
-            passed = np.searchsorted(self.ranges.ravel(), block.rows, side="right")
-            block = block.select(passed % 2 == 1)
-        wrong = are_wrong(self.plane.margins(block.X), block.y)
-        positive = block.y > 0
-        result = replace(
-            self.empty(block.dim),
-            positives=int(np.count_nonzero(positive)),
-            positive_errors=int(np.count_nonzero(wrong & positive)),
-        )
-        for segment, window in error_segments(self.total_rows).cut(block.rows):
-            result.segment_rows[segment] = window.stop - window.start
-            result.segment_errors[segment] = np.count_nonzero(wrong[window])
-        return result
+from streamhalf.reductions.base import Reduction
+from streamhalf.results import LabelErrors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +30,6 @@ class PlaneErrorsResult:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
         return int(self.segment_rows.sum())
 
     @property
@@ -100,30 +42,40 @@ class PlaneErrorsResult:
         errors = self.errors
         return int(errors[left] + errors[right] - 2 * self.shared[left, right])
 
+    def by_label(self, plane: int = 0) -> LabelErrors:
+        """Rows of each label, and the errors of a plane among them."""
+        wrong, positive_errors = int(self.errors[plane]), int(self.positive_errors[plane])
+        return LabelErrors(self.positives, self.n_rows - self.positives, positive_errors, wrong - positive_errors)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlaneErrors(Summed):
-    """Exact counts for `planes`, by contiguous segments of the data set's `total_rows` rows."""
+class PlaneErrors(Reduction[PlaneErrorsResult, PlaneErrorsResult]):
+    """Exact counts for `planes`, by contiguous segments of the data set's `total_rows` rows.
+
+    Of the rows in `ranges` alone, if they are given: rising, disjoint pairs (start, stop).
+    """
 
     planes: tuple[Plane, ...]
-    total_rows: int
+    total_rows: int = 1
+    ranges: NDArray[np.int64] | None = None
 
     name = "plane-errors"
 
     @property
     def segments(self) -> Segments:
-        """The segments that errors are counted by."""
         return error_segments(self.total_rows)
 
     def empty(self, dim: int) -> PlaneErrorsResult:
-        """No rows."""
         c, s = len(self.planes), self.segments.count
         shapes = (s,), (c, s), (c, c), (c,)
         rows, errors, shared, positive = (np.zeros(shape, dtype=np.int64) for shape in shapes)
         return PlaneErrorsResult(rows, errors, shared, 0, positive)
 
     def map(self, block: Block) -> PlaneErrorsResult:
-        """Count one block, segment by segment."""
+        if self.ranges is not None:
+            # inside a range, a row has gone past one start more than past stops
+            passed = np.searchsorted(self.ranges.ravel(), block.rows, side="right")
+            block = block.select(passed % 2 == 1)
         result, planes = self.empty(block.dim), stack_planes(self.planes)
         for segment, part in self.segments.cut(block.rows):
             shared, positive = count_errors(block.X[part], block.y[part], *planes)

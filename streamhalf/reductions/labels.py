@@ -9,51 +9,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.reductions.base import Dims, Summed
+from streamhalf.reductions.base import Dims, Reduction
 
 _SUB_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChowPartial:
+class ChowSums:
     """Rows (groups,) int64 and sums of y x (groups, d) float64 of each group; the sum of y."""
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     labels: int
 
-    @property
-    def n_rows(self) -> int:
-        """All rows."""
-        return int(self.counts.sum())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChowResult:
-    """The Chow vector, the means of the groups it is the median of, and the mean label."""
-
-    n_rows: int
-    vector: NDArray[np.float64]
-    group_means: NDArray[np.float64]
-    mean_label: float
-
     dims: ClassVar[Dims] = {"vector": ("feature",), "group_means": ("group", "feature"), "mean_label": ()}
 
+    @property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def group_means(self) -> NDArray[np.float64]:
+        """Means of y x over the groups that hold rows; zeros without rows."""
+        held = self.counts > 0
+        return self.sums[held] / self.counts[held, None] if held.any() else self.sums
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The Chow vector: the median of the groups' means."""
+        return np.asarray(np.median(self.group_means, axis=0))
+
+    @property
+    def mean_label(self) -> float:
+        return self.labels / max(1, self.n_rows)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chow(Summed):
+class Chow(Reduction[ChowSums, ChowSums]):
     """Median of means over `n_groups` groups of rows, dealt out by row number."""
 
     n_groups: int = 15
 
     name = "chow"
 
-    def empty(self, dim: int) -> ChowPartial:
-        """No rows."""
-        counts = np.zeros(self.n_groups, dtype=np.int64)
-        return ChowPartial(counts, np.zeros((self.n_groups, dim)), 0)
+    def empty(self, dim: int) -> ChowSums:
+        return ChowSums(np.zeros(self.n_groups, dtype=np.int64), np.zeros((self.n_groups, dim)), 0)
 
-    def map(self, block: Block) -> ChowPartial:
+    def map(self, block: Block) -> ChowSums:
         """Sum y x in each group: one product with a signed indicator matrix."""
         X: NDArray[np.floating[Any]] = block.X
         group = block.rows % self.n_groups
@@ -64,20 +66,11 @@ class Chow(Summed):
             signed[group[window], np.arange(window.stop - start)] = block.y[window]
             sums += signed @ X[window]
         counts = np.bincount(group, minlength=self.n_groups).astype(np.int64)
-        return ChowPartial(counts, sums, int(block.y.sum(dtype=np.int64)))
-
-    def finalize(self, partial: ChowPartial) -> ChowResult:
-        """Median over the groups that hold rows."""
-        held = partial.counts > 0
-        if not held.any():
-            return ChowResult(0, np.zeros(partial.sums.shape[1]), partial.sums, 0.0)
-        means = partial.sums[held] / partial.counts[held, None]
-        n_rows = partial.n_rows
-        return ChowResult(n_rows, np.median(means, axis=0), means, partial.labels / n_rows)
+        return ChowSums(counts, sums, int(block.y.sum(dtype=np.int64)))
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCountsResult:
+class LabelledRows:
     """Rows with label +1 and with label -1."""
 
     positive: int
@@ -87,21 +80,18 @@ class LabelCountsResult:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
         return self.positive + self.negative
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCounts(Summed):
+class LabelCounts(Reduction[LabelledRows, LabelledRows]):
     """Counts of both labels; exact."""
 
     name = "labels"
 
-    def empty(self, dim: int) -> LabelCountsResult:
-        """No rows."""
-        return LabelCountsResult(0, 0)
+    def empty(self, dim: int) -> LabelledRows:
+        return LabelledRows(0, 0)
 
-    def map(self, block: Block) -> LabelCountsResult:
-        """Count one block."""
+    def map(self, block: Block) -> LabelledRows:
         positive = int(np.count_nonzero(block.y > 0))
-        return LabelCountsResult(positive, block.n_rows - positive)
+        return LabelledRows(positive, block.n_rows - positive)

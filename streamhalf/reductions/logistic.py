@@ -12,7 +12,7 @@ from scipy.special import expit
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Reduction
 
 _SUB_BATCH_NBYTES = 4 << 20
 
@@ -32,10 +32,7 @@ _EXACT_ROWS = 1 << 13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticSums:
-    """Rows; the sums of ln(1 + exp(-y m)), of its gradient (d + 1,) and its Hessian.
-
-    The last coordinate is the intercept; all float64.
-    """
+    """Rows; the sums of ln(1 + exp(-y m)), of its gradient (d + 1,) and its Hessian, the intercept last; float64."""
 
     n_rows: int
     loss: float
@@ -44,10 +41,10 @@ class LogisticSums:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logistic(Summed):
+class Logistic(Reduction[LogisticSums, LogisticSums]):
     """Sums at `weights` (d + 1,) of the features (x - centre) / scale.
 
-    A feature that stands still has an infinite scale, and so no weight.
+    A constant feature has an infinite scale, and so no weight.
     """
 
     centre: NDArray[np.float64]
@@ -63,11 +60,9 @@ class Logistic(Summed):
         return cls(mean, scale, np.zeros(len(mean) + 1))
 
     def empty(self, dim: int) -> LogisticSums:
-        """No rows."""
         return LogisticSums(0, 0.0, np.zeros(dim + 1), np.zeros((dim + 1, dim + 1)))
 
     def map(self, block: Block) -> LogisticSums:
-        """Sum one block, in pieces for the cache."""
         sums = self.empty(block.dim)
         step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
         for start in range(0, block.n_rows, step):
@@ -79,8 +74,7 @@ class Logistic(Summed):
             against = expit(-agreement)
             curved = Z * (against * (1 - against))[:, None]
             loss = float(np.logaddexp(0.0, -agreement).sum())
-            piece = LogisticSums(len(Z), loss, -(y * against) @ Z, curved.T @ Z)
-            sums = self.combine(sums, piece)
+            sums = self.combine(sums, LogisticSums(len(Z), loss, -(y * against) @ Z, curved.T @ Z))
         return sums
 
     def objective(self, sums: LogisticSums) -> float:
@@ -120,25 +114,16 @@ class Logistic(Summed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LogisticLinePartial:
-    """Rows, losses (k,) and gradients (k, d + 1) in whole numbers, int64."""
+class LogisticLineSums:
+    """Rows, losses (k,) and gradients (k, d + 1): whole numbers in a partial, in their own units in the result."""
 
     n_rows: int
-    losses: NDArray[np.int64]
-    gradients: NDArray[np.int64]
+    losses: NDArray[np.int64] | NDArray[np.float64]
+    gradients: NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LogisticLineResult:
-    """Rows, losses (k,) and gradients (k, d + 1), float64."""
-
-    n_rows: int
-    losses: NDArray[np.float64]
-    gradients: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LogisticLine(Summed):
+class LogisticLine(Reduction[LogisticLineSums, LogisticLineSums]):
     """Losses and gradients at `weights` + t `move`, (d + 1,) each, for every t of `steps`.
 
     Features are (x - centre) / scale, rounded as residuals and losses are, so that sums are exact:
@@ -153,13 +138,11 @@ class LogisticLine(Summed):
 
     name = "logistic-line"
 
-    def empty(self, dim: int) -> LogisticLinePartial:
-        """No rows."""
+    def empty(self, dim: int) -> LogisticLineSums:
         size = len(self.steps)
-        return LogisticLinePartial(0, np.zeros(size, np.int64), np.zeros((size, dim + 1), np.int64))
+        return LogisticLineSums(0, np.zeros(size, np.int64), np.zeros((size, dim + 1), np.int64))
 
-    def map(self, block: Block) -> LogisticLinePartial:
-        """Sum one block, in pieces for the cache."""
+    def map(self, block: Block) -> LogisticLineSums:
         sums = self.empty(block.dim)
         size = min(_EXACT_ROWS, max(256, _SUB_BATCH_NBYTES // (8 * block.dim)))
         for start in range(0, block.n_rows, size):
@@ -174,14 +157,12 @@ class LogisticLine(Summed):
             residuals = -y * np.rint(_RESIDUAL * expit(-agreement))
             losses = np.minimum(np.rint(_LOSS * np.logaddexp(0.0, -agreement)), _MOST_LOSS)
             slopes = np.column_stack([residuals @ Z, _FEATURE * residuals.sum(axis=1)])
-            sums = self.combine(
-                sums, LogisticLinePartial(len(Z), losses.astype(np.int64).sum(axis=1), slopes.astype(np.int64))
-            )
+            found = LogisticLineSums(len(Z), losses.astype(np.int64).sum(axis=1), slopes.astype(np.int64))
+            sums = self.combine(sums, found)
         return sums
 
-    def finalize(self, partial: LogisticLinePartial) -> LogisticLineResult:
-        """The sums in their own units."""
-        return LogisticLineResult(partial.n_rows, partial.losses / _LOSS, partial.gradients / (_RESIDUAL * _FEATURE))
+    def finalize(self, partial: LogisticLineSums) -> LogisticLineSums:
+        return LogisticLineSums(partial.n_rows, partial.losses / _LOSS, partial.gradients / (_RESIDUAL * _FEATURE))
 
 
 def penalties(dim: int, times: float = 1.0) -> NDArray[np.float64]:

@@ -12,12 +12,12 @@ from streamhalf.data.block import Block
 from streamhalf.errors import DataError
 from streamhalf.kernels.hermite import hermite_gram, hermite_moments
 from streamhalf.kernels.monomials import count_monomials, monomial_ranks, monomial_tuples, spread_gram, sum_monomials
-from streamhalf.reductions.base import Dims, Summed
+from streamhalf.reductions.base import Dims, Reduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MomentsPartial:
-    """Rows seen (int64) and the sum of every monomial (float64), in rank order."""
+class MonomialSums:
+    """Rows (int64) and the sum of every monomial (float64), in rank order."""
 
     n_rows: int
     sums: NDArray[np.float64]
@@ -50,11 +50,9 @@ class MomentsResult:
     @property
     def feature_moment(self) -> NDArray[np.float64]:
         """Means of he_1, ..., he_k of each feature (d, k)."""
-        hermite = self.hermite()
-        powers = [
-            monomial_ranks(np.tile(np.arange(self.dim)[:, None], (1, m)), self.dim) for m in range(1, self.degree + 1)
-        ]
-        return np.column_stack([hermite[ranks] for ranks in powers])
+        hermite, features = self.hermite(), np.arange(self.dim)[:, None]
+        powers = (np.tile(features, (1, m)) for m in range(1, self.degree + 1))
+        return np.column_stack([hermite[monomial_ranks(power, self.dim)] for power in powers])
 
     @property
     def pair_moment(self) -> NDArray[np.float64]:
@@ -71,16 +69,10 @@ class MomentsResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments(Summed):
-    """The monomial sketch of degree `degree`.
+class Moments(Reduction[MonomialSums, MomentsResult]):
+    """The monomial sketch of an even `degree`, which determines all moments up to it.
 
-    Parameters
-    ----------
-    degree
-        Even; all moments up to it are determined by the sketch.
-    directions
-        Rows of an (m, d) matrix: take the moments of these m projections instead of those of the
-        d features. This is the sketch for wide data.
+    With `directions` (m, d), for wide data, of these m projections instead of the d features.
     """
 
     degree: int = 4
@@ -90,20 +82,16 @@ class Moments(Summed):
 
     @property
     def name(self) -> str:
-        """Degree, and how many directions where sketched."""
         suffix = "" if self.directions is None else f"-on-{len(self.directions)}-directions"
         return f"moments-{self.degree}{suffix}"
 
-    def features(self, dim: int) -> int:
-        """Number of variables the monomials have."""
-        return dim if self.directions is None else len(self.directions)
+    def _count(self, dim: int) -> int:
+        return count_monomials(dim if self.directions is None else len(self.directions), self.degree)
 
-    def empty(self, dim: int) -> MomentsPartial:
-        """No rows."""
-        return MomentsPartial(0, np.zeros(count_monomials(self.features(dim), self.degree)))
+    def empty(self, dim: int) -> MonomialSums:
+        return MonomialSums(0, np.zeros(self._count(dim)))
 
-    def map(self, block: Block) -> MomentsPartial:
-        """Sum the monomials over the block."""
+    def map(self, block: Block) -> MonomialSums:
         X: NDArray[np.floating[Any]] = block.X
         if self.directions is not None:
             X = X @ self.directions.T.astype(X.dtype)
@@ -113,14 +101,12 @@ class Moments(Summed):
                 f"features: products of degree {self.degree} overflow (largest value "
                 f"{np.abs(X).max():.3g}); rescale the features or use whitening"
             )
-        return MomentsPartial(block.n_rows, sums)
+        return MonomialSums(block.n_rows, sums)
 
-    def finalize(self, partial: MomentsPartial) -> MomentsResult:
-        """Divide by the number of rows."""
+    def finalize(self, partial: MonomialSums) -> MomentsResult:
         p = len(partial.sums)
         dim = next(d for d in range(p) if count_monomials(d, self.degree) == p)
         return MomentsResult(partial.n_rows, dim, self.degree, partial.sums / max(partial.n_rows, 1))
 
     def partial_nbytes(self, dim: int) -> int:
-        """Every monomial once."""
-        return 8 * count_monomials(self.features(dim), self.degree)
+        return 8 * self._count(dim)

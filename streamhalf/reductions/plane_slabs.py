@@ -13,20 +13,12 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.margins import count_slabs_along, margins
 from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.slabs import assign_slabs, count_slabs, scan_thresholds, sum_slab_products, unpack_symmetric
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Counts, Reduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CandidateSlabsResult:
-    """Rows, and slab counts (c, 2 B + 2), the outer two tails; all int64."""
-
-    n_rows: int
-    counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CandidateSlabs(Summed):
-    """Exact counts for `candidates`, planes with normals of length 1.
+class CandidateSlabs(Reduction[Counts, Counts]):
+    """Exact counts (c, 2 B + 2) for `candidates`, planes with normals of length 1.
 
     Slab i in -B <= i < B is width·i <= v·x - t < width·(i + 1); below and above them are the tails
     (Algorithm 2, line 3, read as disjoint and covering).
@@ -39,25 +31,17 @@ class CandidateSlabs(Summed):
     name = "candidate-slabs"
     reads_labels = False
 
-    @property
-    def n_slabs(self) -> int:
-        """Slabs and both tails."""
-        return 2 * self.half_count + 2
+    def empty(self, dim: int) -> Counts:
+        return Counts(0, np.zeros((len(self.candidates), 2 * self.half_count + 2), dtype=np.int64))
 
-    def empty(self, dim: int) -> CandidateSlabsResult:
-        """No rows."""
-        return CandidateSlabsResult(0, np.zeros((len(self.candidates), self.n_slabs), dtype=np.int64))
-
-    def map(self, block: Block) -> CandidateSlabsResult:
-        """Count slabs of every candidate."""
+    def map(self, block: Block) -> Counts:
         planes = stack_planes(self.candidates)
-        counts = count_slabs_along(block.X, *planes, width=self.width, half_count=self.half_count)
-        return CandidateSlabsResult(block.n_rows, counts)
+        return Counts(block.n_rows, count_slabs_along(block.X, *planes, width=self.width, half_count=self.half_count))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlabCovariancePartial:
-    """Counts (c, s) int64; sums of x x^T (c, s, d (d + 1) / 2), float64."""
+class SlabProducts:
+    """Rows (c, s) int64; sums of x x^T (c, s, d (d + 1) / 2), float64."""
 
     counts: NDArray[np.int64]
     products: NDArray[np.float64]
@@ -88,7 +72,7 @@ class SlabCovarianceResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlabCovariance(Summed):
+class SlabCovariance(Reduction[SlabProducts, SlabCovarianceResult]):
     """Slabs between consecutive `edges` of v·x - t, the first and last open-ended."""
 
     candidates: tuple[Plane, ...]
@@ -97,32 +81,22 @@ class SlabCovariance(Summed):
     name = "slab-covariance"
     reads_labels = False
 
-    @property
-    def n_slabs(self) -> int:
-        """One more than edges."""
-        return len(self.edges) + 1
+    def empty(self, dim: int) -> SlabProducts:
+        shape = (len(self.candidates), len(self.edges) + 1)
+        return SlabProducts(np.zeros(shape, dtype=np.int64), np.zeros((*shape, dim * (dim + 1) // 2)))
 
-    def empty(self, dim: int) -> SlabCovariancePartial:
-        """No rows."""
-        shape = (len(self.candidates), self.n_slabs)
-        packed = dim * (dim + 1) // 2
-        return SlabCovariancePartial(np.zeros(shape, dtype=np.int64), np.zeros((*shape, packed)))
-
-    def map(self, block: Block) -> SlabCovariancePartial:
-        """Number the slabs of every candidate, and sum the products within them."""
+    def map(self, block: Block) -> SlabProducts:
         normals, thresholds = stack_planes(self.candidates)
-        along = margins(block.X, normals) - thresholds[:, None]
-        slabs = assign_slabs(along, self.edges)
-        counts = np.array([count_slabs(slab, self.n_slabs) for slab in slabs])
-        return SlabCovariancePartial(counts, sum_slab_products(block.X, slabs, self.n_slabs))
+        slabs = assign_slabs(margins(block.X, normals) - thresholds[:, None], self.edges)
+        n_slabs = len(self.edges) + 1
+        counts = np.array([count_slabs(slab, n_slabs) for slab in slabs])
+        return SlabProducts(counts, sum_slab_products(block.X, slabs, n_slabs))
 
-    def finalize(self, partial: SlabCovariancePartial) -> SlabCovarianceResult:
-        """Keep the sums; projections are taken slab by slab."""
+    def finalize(self, partial: SlabProducts) -> SlabCovarianceResult:
         return SlabCovarianceResult(self.candidates, self.edges, partial.counts, partial.products)
 
     def partial_nbytes(self, dim: int) -> int:
-        """One packed matrix per candidate and slab."""
-        return 8 * len(self.candidates) * self.n_slabs * (dim * (dim + 1) // 2 + 1)
+        return 8 * len(self.candidates) * (len(self.edges) + 1) * (dim * (dim + 1) // 2 + 1)
 
 
 _FINEST, _GROWTH, _REACH = 2e-5, 1.02, 1e3
@@ -139,42 +113,27 @@ def scanned_offsets() -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThresholdScanPartial:
-    """Rows, and rows of each label between two thresholds (c, 2, k + 1); label -1 is the first."""
-
-    n_rows: int
-    counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ThresholdScan(Summed):
+class ThresholdScan(Reduction[Counts, tuple[Plane, ...]]):
     """Counts of both labels between thresholds about those of `planes`, normals of length 1.
 
     The result are the planes with the best threshold each: exact counts, up to the rounding of
     v·x. The given one is kept where chance may have put the best ahead: a gain within one standard
     error, of the rows between the two, or within two where the given one is 0, of a smaller class.
+    Partials count rows by plane, label (-1 first) and cell between two thresholds.
     """
 
     planes: tuple[Plane, ...]
 
     name = "threshold-scan"
 
-    @property
-    def n_cells(self) -> int:
-        """Cells between thresholds."""
-        return len(scanned_offsets()) + 1
+    def empty(self, dim: int) -> Counts:
+        return Counts(0, np.zeros((len(self.planes), 2, len(scanned_offsets()) + 1), dtype=np.int64))
 
-    def empty(self, dim: int) -> ThresholdScanPartial:
-        """No rows."""
-        return ThresholdScanPartial(0, np.zeros((len(self.planes), 2, self.n_cells), dtype=np.int64))
-
-    def map(self, block: Block) -> ThresholdScanPartial:
-        """Count labels between thresholds."""
+    def map(self, block: Block) -> Counts:
         counts = scan_thresholds(block.X, block.y, *stack_planes(self.planes), scanned_offsets())
-        return ThresholdScanPartial(block.n_rows, counts)
+        return Counts(block.n_rows, counts)
 
-    def finalize(self, partial: ThresholdScanPartial) -> tuple[Plane, ...]:
-        """The planes with their best thresholds."""
+    def finalize(self, partial: Counts) -> tuple[Plane, ...]:
         return tuple(
             Plane(plane.normal, plane.threshold + _best_offset(counts, 1 if plane.threshold else 2))
             for plane, counts in zip(self.planes, partial.counts, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from streamhalf.data.transforms import Identity
 from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import draw_rows, turns_at
-from streamhalf.reductions.base import Reduction, combine_all, reads_labels
+from streamhalf.reductions.base import Reduction
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 PIECE_NBYTES = 4 << 20
 """Features, in float64, of the rows of one piece: what is made of them stays in cache."""
@@ -54,11 +57,9 @@ class Sample:
 
 
 class BlockTransform(Protocol):
-    """Changes rows one by one, and keeps their numbers."""
+    """Changes rows one by one, keeps their numbers and mutates nothing."""
 
-    def apply(self, block: Block) -> Block:
-        """Return the changed rows, mutating nothing."""
-        ...
+    def apply(self, block: Block) -> Block: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,6 @@ class Widened:
     """Rows in float64: what is certified must not rest on transformed rows in float32."""
 
     def apply(self, block: Block) -> Block:
-        """Return the rows in float64."""
         return Block(block.X.astype(np.float64, copy=False), block.y, block.rows)
 
 
@@ -96,17 +96,10 @@ class MarginBand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowView:
-    """Sample, transform, accept; by default all rows as they are.
+    """The rows of a sample, transformed, of which some are accepted; by default all rows as they are.
 
-    Parameters
-    ----------
-    sample
-        Which rows, by number; a frame draws from it whether it accepts a row.
-    transforms
-        What is made of them, in this order.
-    accept
-        Which of these, by their features: those that a frame accepts, as the frame shows them, or
-        those in a band about a plane.
+    A frame draws numbers from the sample, and accepted rows are as it shows them; those in a band
+    about a plane stay as they are.
     """
 
     sample: Sample | None = None
@@ -118,14 +111,7 @@ class RowView:
             raise ValueError("view: a frame draws numbers; give the sample that they belong to")
 
     @property
-    def draw(self) -> tuple[int, int, float] | None:
-        """Key that nested samples share."""
-        one = self.sample
-        return None if one is None else (one.seed, one.stream, one.low)
-
-    @property
     def is_all(self) -> bool:
-        """True if it is all rows as they are."""
         return self.sample is None and not self.transforms and self.accept is None
 
     def then(self, inner: RowView) -> RowView:
@@ -148,95 +134,75 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Viewed:
-    """A reduction over the rows of a view.
-
-    Partials and results are the inner ones; with a frame they are in an `Accepted`.
-    """
+class Viewed(Reduction[Any, Any]):
+    """A reduction over the rows of a view; with a frame, partials and results are in an `Accepted`."""
 
     inner: Reduction[Any, Any]
     view: RowView
 
     @property
     def name(self) -> str:
-        """The inner name, marked."""
         return f"viewed-{self.inner.name}"
 
     @property
     def counts(self) -> bool:
-        """True if partials are wrapped in an `Accepted`."""
+        """True if partials are in an `Accepted`."""
         return isinstance(self.view.accept, Frame)
 
     @property
     def reads_labels(self) -> bool:
-        """True if the inner reduction reads labels."""
-        return reads_labels(self.inner)
+        return self.inner.reads_labels
 
     def empty(self, dim: int) -> Any:
-        """The inner partial of no rows."""
         return Accepted(0, 0, self.inner.empty(dim)) if self.counts else self.inner.empty(dim)
 
     def map(self, block: Block) -> Any:
-        """Reduce the rows of the view."""
         return measure(self, (block,))[1]
 
-    def combine(self, left: Any, right: Any) -> Any:
-        """Combine inside, and add counts."""
-        return self.combine_all((left, right))
-
-    def combine_all(self, parts: Sequence[Any]) -> Any:
-        """Combine inside, and add counts."""
+    def combine(self, *parts: Any) -> Any:
         if not self.counts:
-            return combine_all(self.inner, parts)
-        inner = combine_all(self.inner, [part.inner for part in parts])
+            return self.inner.combine(*parts)
+        inner = self.inner.combine(*(part.inner for part in parts))
         return Accepted(sum(part.n_seen for part in parts), sum(part.n_accepted for part in parts), inner)
 
     def finalize(self, partial: Any) -> Any:
-        """Finalize inside."""
         if not self.counts:
             return self.inner.finalize(partial)
         return Accepted(partial.n_seen, partial.n_accepted, self.inner.finalize(partial.inner))
 
     def rows_used(self, partial: Any) -> int:
-        """Rows that the inner reduction used, or a frame accepted."""
         return partial.n_accepted if self.counts else self.inner.rows_used(partial)
 
     def partial_nbytes(self, dim: int) -> int:
-        """The inner size, and two counts."""
         return self.inner.partial_nbytes(dim) + 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
+class Bundle(Reduction[tuple[Any, ...], tuple[Any, ...]]):
     """Several reductions that share one read of every block; results come in members' order."""
 
     members: tuple[Reduction[Any, Any], ...]
 
     @property
     def name(self) -> str:
-        """The members' names, joined."""
         return "+".join(member.name for member in self.members)
 
+    @property
+    def reads_labels(self) -> bool:
+        return any(member.reads_labels for member in self.members)
+
     def empty(self, dim: int) -> tuple[Any, ...]:
-        """Return the members' empty partials."""
         return tuple(member.empty(dim) for member in self.members)
 
     def map(self, block: Block) -> tuple[Any, ...]:
-        """Return the members' partials of one block."""
         found: tuple[Any, ...] = measure(self, (block,))[1]
         return found
 
-    def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Combine member by member."""
-        return self.combine_all((left, right))
-
-    def combine_all(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Combine member by member."""
+    def combine(self, *parts: tuple[Any, ...]) -> tuple[Any, ...]:
         pairs = zip(self.members, zip(*parts, strict=True), strict=True)
-        return tuple(combine_all(member, same) for member, same in pairs)
+        return tuple(member.combine(*same) for member, same in pairs)
 
     def finalize(self, partial: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Finalize member by member."""
         return tuple(member.finalize(part) for member, part in zip(self.members, partial, strict=True))
 
     def rows_used(self, partial: tuple[Any, ...]) -> int:
@@ -244,13 +210,7 @@ class Bundle:
         pairs = zip(self.members, partial, strict=True)
         return max((member.rows_used(part) for member, part in pairs), default=0)
 
-    @property
-    def reads_labels(self) -> bool:
-        """True if a member reads labels."""
-        return any(reads_labels(member) for member in self.members)
-
     def partial_nbytes(self, dim: int) -> int:
-        """Sum of the members' sizes."""
         return sum(member.partial_nbytes(dim) for member in self.members)
 
 
@@ -260,24 +220,28 @@ def in_space(reduction: Reduction[Any, Any], *transforms: BlockTransform) -> Red
     return Viewed(reduction, RowView(transforms=changing)) if changing else reduction
 
 
-def sampled(reduction: Reduction[Any, Any], sample: Sample | None) -> Reduction[Any, Any]:
-    """The reduction over a sample of the rows; None is all of them."""
-    return reduction if sample is None else Viewed(reduction, RowView(sample))
+def sampled(reduction: Reduction[Any, Any], sample: Sample) -> Reduction[Any, Any]:
+    """The reduction over a sample of the rows; one of all rows changes nothing."""
+    is_all = sample.low <= 0 and sample.high >= 1
+    return reduction if is_all else Viewed(reduction, RowView(sample))
 
 
 @dataclass(slots=True, eq=False)
 class _Leaf:
-    """A statistic of a pass, its view, and what was found so far."""
+    """A statistic of a pass, its view, and what was found so far; `room` is bytes of rows that wait at most."""
 
     statistic: Reduction[Any, Any]
     view: RowView
     room: int = 0
-    """Bytes of rows that wait at most."""
     n_seen: int = 0
     n_accepted: int = 0
     waiting: list[Block] = field(default_factory=list)
     nbytes: int = 0
     partial: Any = None
+
+    @property
+    def frame(self) -> Frame | None:
+        return self.view.accept if isinstance(self.view.accept, Frame) else None
 
     def take(self, n_seen: int, rows: Block) -> None:
         """Rows of one piece; a large partial is made of many of them."""
@@ -310,35 +274,34 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """Leaves that look at the rows below `top` of those drawn, and the frames among them."""
+    """Leaves that look at the rows below `top` of those drawn, and the frames among them, with their own tops."""
 
     top: float
-    leaves: tuple[_Leaf, ...]
+    plain: tuple[_Leaf, ...]
+    framed: tuple[tuple[Frame, float, tuple[_Leaf, ...]], ...]
     frames: FrameSet | None
-    framed: tuple[tuple[float, Frame, tuple[_Leaf, ...]], ...]
 
     @classmethod
     def of(cls, top: float, due: Sequence[tuple[_Leaf, float]]) -> _Look:
         framed: dict[Frame, tuple[float, list[_Leaf]]] = {}
         for leaf, own in due:
-            if isinstance(leaf.view.accept, Frame):
-                framed.setdefault(leaf.view.accept, (own, []))[1].append(leaf)
+            if leaf.frame is not None:
+                framed.setdefault(leaf.frame, (own, []))[1].append(leaf)
         frames = FrameSet.of(list(framed), [own for own, _ in framed.values()]) if framed else None
-        plain = tuple(leaf for leaf, _ in due if not isinstance(leaf.view.accept, Frame))
-        return cls(top, plain, frames, tuple((own, frame, tuple(same)) for frame, (own, same) in framed.items()))
+        plain = tuple(leaf for leaf, _ in due if leaf.frame is None)
+        return cls(top, plain, tuple((frame, own, tuple(same)) for frame, (own, same) in framed.items()), frames)
 
     def at(self, rows: Block, left: NDArray[np.float64]) -> None:
         """Give every leaf its rows."""
-        for leaf in self.leaves:
-            band = leaf.view.accept
-            inside = rows
+        for leaf in self.plain:
+            band, inside = leaf.view.accept, rows
             if isinstance(band, MarginBand):
                 inside = rows.take(np.flatnonzero(np.abs(band.plane.margins(rows.X)) < band.reach))
             leaf.take(rows.n_rows, inside)
         if self.frames is None:
             return
         accepted = self.frames.find(rows.X, left)
-        for (top, frame, same), (places, along) in zip(self.framed, accepted, strict=True):
+        for (frame, top, same), (places, along) in zip(self.framed, accepted, strict=True):
             n_seen = rows.n_rows if top >= self.top else int(np.count_nonzero(left < top))
             shown = Block(frame.show(rows.X, places, along), rows.y[places], rows.rows[places])
             for leaf in same:
@@ -357,7 +320,7 @@ class _Draw:
         samples = [leaf.view.sample for leaf in leaves if leaf.view.sample]
         largest = max(samples, key=lambda one: one.high, default=None)
         branches = _grouped(leaves, lambda leaf: leaf.view.transforms)
-        return cls(largest, tuple((same[0].view.transforms, tuple(_looks(same, largest))) for same in branches))
+        return cls(largest, tuple((transforms, tuple(_looks(same, largest))) for transforms, same in branches.items()))
 
     def at(self, block: Block) -> None:
         """Draw the rows of one piece, transform them once, and look at them."""
@@ -383,7 +346,7 @@ def _looks(leaves: Sequence[_Leaf], largest: Sample | None) -> Iterator[_Look]:
     rest = [(leaf, 1.0 if one is None else (one.high - one.low) / (width or 1.0)) for leaf, one in samples]
     while rest:
         top = max(own for _, own in rest)
-        due = [own == top or (isinstance(leaf.view.accept, Frame) and own > _NEARLY * top) for leaf, own in rest]
+        due = [own == top or (leaf.frame is not None and own > _NEARLY * top) for leaf, own in rest]
         yield _Look.of(top, list(itertools.compress(rest, due)))
         rest = [one for one, now in zip(rest, due, strict=True) if not now]
 
@@ -392,7 +355,7 @@ def measure(reduction: Reduction[Any, Any], blocks: Iterable[Block]) -> tuple[in
     """The number of rows of some blocks and their partial, what statistics share computed once."""
     leaves = list(_leaves(reduction, RowView()))
     viewed = [leaf for leaf in leaves if not leaf.view.is_all]
-    draws = [_Draw.of(group) for group in _grouped(viewed, lambda leaf: leaf.view.draw)]
+    draws = [_Draw.of(group) for group in _grouped(viewed, _draw_of).values()]
     n_rows = 0
     for block in blocks:
         n_rows += block.n_rows
@@ -411,11 +374,17 @@ def measure(reduction: Reduction[Any, Any], blocks: Iterable[Block]) -> tuple[in
     return n_rows, _gathered(reduction, iter(leaves))[0]
 
 
-def _grouped(leaves: Iterable[_Leaf], key: Callable[[_Leaf], Hashable]) -> list[list[_Leaf]]:
-    groups: dict[Hashable, list[_Leaf]] = {}
-    for leaf in leaves:
-        groups.setdefault(key(leaf), []).append(leaf)
-    return list(groups.values())
+def _draw_of(leaf: _Leaf) -> Hashable:
+    """Key that nested samples share."""
+    one = leaf.view.sample
+    return None if one is None else (one.seed, one.stream, one.low)
+
+
+def _grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def _leaves(reduction: Reduction[Any, Any], view: RowView) -> Iterator[_Leaf]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.digest import KEPT, RowSketch, digest_rows, limit_for
 from streamhalf.kernels.streams import uniforms_at
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Reduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +45,7 @@ class RowDigestResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RowDigest(Summed):
+class RowDigest(Reduction[RowDigestPartial, RowDigestResult]):
     """A changed value, label or order of rows changes it, but for a chance of 2^-64.
 
     `total_rows` is the size of the data set, about; it saves time in looking for repeated rows.
@@ -57,23 +56,17 @@ class RowDigest(Summed):
     name = "digest"
 
     def empty(self, dim: int) -> RowDigestPartial:
-        """No rows."""
         return RowDigestPartial(0, 0, 0, RowSketch.of(np.empty(0, dtype=np.uint64)))
 
     def map(self, block: Block) -> RowDigestPartial:
-        """Hash one block."""
-        limit = limit_for(self.total_rows)
-        found = digest_rows(block.X, block.y, block.rows, limit=limit)
+        found = digest_rows(block.X, block.y, block.rows, limit=limit_for(self.total_rows))
         return RowDigestPartial(block.n_rows, int(np.count_nonzero(block.y > 0)), *found)
 
-    def combine(self, left: RowDigestPartial, right: RowDigestPartial) -> RowDigestPartial:
-        """Add modulo 2^64, and merge the sketches."""
-        total = (left.total + right.total) % 2**64
-        counts = (left.n_rows + right.n_rows, left.n_positive + right.n_positive)
-        return RowDigestPartial(*counts, total, left.sketch.merge(right.sketch))
+    def combine(self, *parts: RowDigestPartial) -> RowDigestPartial:
+        found = Reduction.combine(self, *parts)
+        return replace(found, total=found.total % 2**64)
 
     def finalize(self, partial: RowDigestPartial) -> RowDigestResult:
-        """Look at the sketch."""
         repeats = partial.sketch.repeats(partial.n_rows, limit_for(self.total_rows))
         return RowDigestResult(partial.n_rows, partial.n_positive, partial.total, *repeats)
 
@@ -106,7 +99,7 @@ class RowSampleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RowSample:
+class RowSample(Reduction[RowSamplePartial, RowSampleResult]):
     """The `size` rows with the smallest uniform numbers of the stream, or all if fewer."""
 
     size: int
@@ -116,27 +109,19 @@ class RowSample:
     name = "row-sample"
 
     def empty(self, dim: int) -> RowSamplePartial:
-        """No rows."""
         return self._hold(0, np.empty(0), np.empty((0, dim)), np.empty(0, np.int8), np.empty(0, np.int64))
 
     def map(self, block: Block) -> RowSamplePartial:
-        """The rows with the smallest numbers of one block."""
         uniforms = uniforms_at(self.seed, self.stream, block.rows)
         return self._hold(block.n_rows, uniforms, block.X, block.y, block.rows)
 
-    def combine(self, left: RowSamplePartial, right: RowSamplePartial) -> RowSamplePartial:
-        """The smallest numbers of both."""
-        return self.combine_all((left, right))
-
-    def combine_all(self, parts: Sequence[RowSamplePartial]) -> RowSamplePartial:
-        """The smallest numbers of all."""
+    def combine(self, *parts: RowSamplePartial) -> RowSamplePartial:
         taken = [min(part.n_rows, self.size) for part in parts]
-
-        def joined(name: str) -> NDArray[Any]:
-            return np.concatenate([getattr(part, name)[:n] for part, n in zip(parts, taken, strict=True)])
-
-        n_rows = sum(part.n_rows for part in parts)
-        return self._hold(n_rows, joined("uniforms"), joined("X"), joined("y"), joined("rows"))
+        joined = (
+            np.concatenate([getattr(part, name)[:n] for part, n in zip(parts, taken, strict=True)])
+            for name in ("uniforms", "X", "y", "rows")
+        )
+        return self._hold(sum(part.n_rows for part in parts), *joined)
 
     def _hold(
         self,
@@ -163,14 +148,8 @@ class RowSample:
         )
 
     def finalize(self, partial: RowSamplePartial) -> RowSampleResult:
-        """The places that are taken."""
         taken = slice(0, min(partial.n_rows, self.size))
-        block = Block(partial.X[taken], partial.y[taken], partial.rows[taken])
-        return RowSampleResult(partial.n_rows, block)
-
-    def rows_used(self, partial: Any) -> int:
-        """Rows that were drawn from."""
-        return int(partial.n_rows)
+        return RowSampleResult(partial.n_rows, Block(partial.X[taken], partial.y[taken], partial.rows[taken]))
 
     def partial_nbytes(self, dim: int) -> int:
         """Two numbers, a label and all features of each place."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from streamhalf.kernels.slabs import (
     split_basis,
     sum_slab_monomials,
 )
+from streamhalf.reductions.base import Reduction
 
 LARGEST_EDGE = 3.0
 """Beyond this margin N(0, 1) has 0.3% of its mass: one slab on each side takes the rest."""
@@ -37,13 +37,8 @@ TAILS = (0.95, 0.98, 0.995)
 def certificate_edges(error: float, *, ratio: float = 1.06) -> NDArray[np.float64]:
     """Signed slab edges for the certificate: geometric on both sides of 0, and 0 itself.
 
-    Parameters
-    ----------
-    error
-        Error of the direction, about; the slabs next to the boundary are 1/60 of it wide, so
-        that they resolve the angles at which a better halfspace could hide.
-    ratio
-        Quotient of neighbouring edges.
+    The slabs next to the boundary are 1/60 of the direction's `error` wide, so that they resolve the
+    angles at which a better halfspace could hide; `ratio` is the quotient of neighbouring edges.
     """
     first = max(error, SMALLEST_ERROR) / 60
     count = math.ceil(math.log(LARGEST_EDGE / first) / math.log(ratio)) + 1
@@ -75,6 +70,10 @@ class SlabMomentsPartial:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     errors: NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.counts.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +116,6 @@ class SlabStatistics:
 
     @property
     def n_rows(self) -> int:
-        """How many rows were read."""
         return int(self.counts.sum())
 
     @property
@@ -169,50 +167,34 @@ class SlabStatistics:
 
     def joined(self, distance: int) -> SlabStatistics:
         """Every slab below `distance` as one with the slab so far behind it."""
-        half = slice(0, distance), slice(distance, 2 * distance)
+        near, far, across = slice(0, distance), slice(distance, 2 * distance), self.across
+        if across is not None:
+            low, high = across
+            across = np.stack([np.minimum(low[near], low[far]), np.maximum(high[near], high[far])])
         return replace(
             self,
-            labels=self.labels[half[0]],
-            counts=self.counts[half[0]] + self.counts[half[1]],
-            sums=self.sums[half[0]] + self.sums[half[1]],
-            low=np.minimum(self.low[half[0]], self.low[half[1]]),
-            high=np.maximum(self.high[half[0]], self.high[half[1]]),
-            across=None
-            if self.across is None
-            else np.stack(
-                [
-                    np.minimum(self.across[0, half[0]], self.across[0, half[1]]),
-                    np.maximum(self.across[1, half[0]], self.across[1, half[1]]),
-                ]
-            ),
+            labels=self.labels[near],
+            counts=self.counts[near] + self.counts[far],
+            sums=self.sums[near] + self.sums[far],
+            low=np.minimum(self.low[near], self.low[far]),
+            high=np.maximum(self.high[near], self.high[far]),
+            across=across,
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlabMoments:
+class SlabMoments(Reduction[SlabMomentsPartial, SlabStatistics]):
     """Counts and packed moments of s, per slab of z (all that the certificate needs).
 
     Everything is taken in float64 whatever the data, and the slab keeps the extremes of z it
     met, so no bound depends on how a row next to an edge was rounded. What rounding moves by
     about 1e-15 |x| is allowed for in the bound, which holds for the rows as they are.
 
-    Parameters
-    ----------
-    plane
-        Unit vector v and threshold t.
-    edges
-        Rising slab edges of z, 0 among them, as made by `certificate_edges`.
-    degree
-        Largest degree of the moments, even.
-    by_label
-        Whether rows of either label have slabs of their own, first those with y = 1: halfspaces
-        with other thresholds need them.
-    across
-        A second direction, of which the part orthogonal to v is taken, and rising edges of the
-        margin along it: slabs are boxes then.
-    rounding
-        How far rows may be from those that are spoken of, over their length: what put them into a
-        transform has rounded them.
+    `plane` has a unit vector v and a threshold t; `edges` of z rise, 0 among them; the `degree` is even.
+    With `by_label` rows of either label have slabs of their own, first those with y = 1: halfspaces with
+    other thresholds need them. `across` is a second direction, of which the part orthogonal to v is taken,
+    and rising edges of the margin along it: slabs are boxes then. `rounding` is how far rows may be from
+    those that are spoken of, over their length: what put them into a transform has rounded them.
     """
 
     plane: Plane
@@ -234,12 +216,10 @@ class SlabMoments:
 
     @property
     def name(self) -> str:
-        """Name of the statistic."""
         return f"slab-moments-{self.degree}"
 
     @property
     def n_side(self) -> int:
-        """Slabs along z, both tails included."""
         return len(self.edges) + 1
 
     @property
@@ -253,19 +233,16 @@ class SlabMoments:
         return 1 if self.across is None else 2
 
     def empty(self, dim: int) -> SlabMomentsPartial:
-        """Return the partial of no rows."""
-        n_monomials = count_monomials(dim - self._n_sliced, self.degree)
         shape = (self._n_sliced, self.n_slabs)
         return SlabMomentsPartial(
             np.zeros(self.n_slabs, dtype=np.int64),
-            np.zeros((self.n_slabs, n_monomials)),
+            np.zeros((self.n_slabs, count_monomials(dim - self._n_sliced, self.degree))),
             np.full(shape, np.inf),
             np.full(shape, -np.inf),
             np.zeros(4, dtype=np.int64),
         )
 
     def map(self, block: Block) -> SlabMomentsPartial:
-        """Return the partial of one block."""
         return self.add_to(self.empty(block.dim), block)
 
     def add_to(self, partial: SlabMomentsPartial, block: Block) -> SlabMomentsPartial:
@@ -294,12 +271,8 @@ class SlabMoments:
             partial.errors + np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
         )
 
-    def combine(self, left: SlabMomentsPartial, right: SlabMomentsPartial) -> SlabMomentsPartial:
-        """Return the partial of both."""
-        return self.combine_all((left, right))
-
-    def combine_all(self, parts: Sequence[SlabMomentsPartial]) -> SlabMomentsPartial:
-        """Return the partial of all, with one copy of the sums, which are large."""
+    def combine(self, *parts: SlabMomentsPartial) -> SlabMomentsPartial:
+        """Copy the sums, which are large, once."""
         sums = parts[0].sums + parts[1].sums
         for part in parts[2:]:
             sums += part.sums
@@ -312,7 +285,6 @@ class SlabMoments:
         )
 
     def finalize(self, partial: SlabMomentsPartial) -> SlabStatistics:
-        """Return the sums with what names the slabs."""
         signs = [1, -1] if self.by_label else [0]
         own, opposite, *central = partial.errors.tolist()
         low, high = partial.low, partial.high
@@ -333,11 +305,6 @@ class SlabMoments:
             rounding=self.rounding,
         )
 
-    def rows_used(self, partial: SlabMomentsPartial) -> int:
-        """Rows that were summed."""
-        return int(partial.counts.sum())
-
     def partial_nbytes(self, dim: int) -> int:
-        """Size of one partial in bytes."""
         sliced = self._n_sliced
         return 8 * self.n_slabs * (1 + 2 * sliced + count_monomials(dim - sliced, self.degree)) + 32

@@ -18,7 +18,7 @@ from streamhalf.kernels.margins import frozen
 from streamhalf.kernels.plane import Plane, Turns, are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.margin_counts import log_odds
 from streamhalf.results.quality import CalibrationRecord
 
@@ -182,7 +182,7 @@ class SuspectsPartial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Suspects(Summed):
+class Suspects(Reduction[SuspectsPartial, SuspectsPartial]):
     """The `limit` surest label issues (or, with `misclassified`, contradicted labels), and counts.
 
     A row is an issue by the mean of the calibrated scores of all models: that of the halfspace, of a
@@ -312,7 +312,7 @@ class DrawnStrata:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReviewSample(Summed):
+class ReviewSample(Reduction[DrawnStrata, DrawnStrata]):
     """The rows with the smallest uniform numbers of each stratum, `numbers` of them.
 
     The top of the list are the issues that rank at `cut` or above.
@@ -347,10 +347,10 @@ class ReviewSample(Summed):
             drawn.append(_first(found, number))
         return DrawnStrata(np.array(list(map(len, parts)), dtype=np.int64), tuple(drawn))
 
-    def combine(self, left: DrawnStrata, right: DrawnStrata) -> DrawnStrata:
-        pairs = zip(left.drawn, right.drawn, self.numbers, strict=True)
-        drawn = tuple(_first(np.concatenate([a, b]), number) for a, b, number in pairs)
-        return DrawnStrata(left.sizes + right.sizes, drawn)
+    def combine(self, *parts: DrawnStrata) -> DrawnStrata:
+        strata = zip(self.numbers, *(part.drawn for part in parts), strict=True)
+        drawn = tuple(_first(np.concatenate(same), number) for number, *same in strata)
+        return DrawnStrata(np.sum([part.sizes for part in parts], axis=0), drawn)
 
     def finalize(self, partial: DrawnStrata) -> DrawnStrata:
         """Return the drawn rows in the order of their numbers."""

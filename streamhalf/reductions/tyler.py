@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.radii import row_lengths
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Reduction
 
 _SUB_BATCH_NBYTES = 1 << 20
 _TINY = float(np.finfo(np.float64).tiny)
@@ -54,7 +54,7 @@ class TylerSums:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tyler(Summed):
+class Tyler(Reduction[TylerSums, TylerSums]):
     """Sums of directions W (x - c) for centre c (d,) and matrix W (d, d), both float64."""
 
     centre: NDArray[np.float64]
@@ -64,11 +64,9 @@ class Tyler(Summed):
     reads_labels = False
 
     def empty(self, dim: int) -> TylerSums:
-        """No rows."""
         return TylerSums(0, 0, np.zeros(dim), np.zeros((dim, dim)), 0.0, np.zeros(dim))
 
     def map(self, block: Block) -> TylerSums:
-        """Sum one block, in pieces for the cache."""
         sums = self.empty(block.dim)
         step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
         for start in range(0, block.n_rows, step):
@@ -78,17 +76,15 @@ class Tyler(Summed):
             away = lengths > 0
             inverses = np.where(away, 1.0, 0.0) / np.where(away, lengths, 1.0)
             units = turned * inverses[:, None]
-            sums = self.combine(
-                sums,
-                TylerSums(
-                    len(units),
-                    int(np.count_nonzero(~away)),
-                    units.sum(axis=0),
-                    units.T @ units,
-                    float(inverses.sum()),
-                    turned.sum(axis=0),
-                ),
+            found = TylerSums(
+                n_rows=len(units),
+                n_central=int(np.count_nonzero(~away)),
+                directions=units.sum(axis=0),
+                products=units.T @ units,
+                inverse=float(inverses.sum()),
+                offsets=turned.sum(axis=0),
             )
+            sums = self.combine(sums, found)
         return sums
 
     def step(self, sums: TylerSums, *, centre: str) -> Tyler:
@@ -103,5 +99,4 @@ class Tyler(Summed):
             move = sums.lean / max(pull, _TINY) * sums.directions / sums.inverse
         else:
             return Tyler(self.centre, root @ self.matrix)
-        moved = self.centre + np.linalg.solve(self.matrix, move)
-        return Tyler(moved, root @ self.matrix)
+        return Tyler(self.centre + np.linalg.solve(self.matrix, move), root @ self.matrix)

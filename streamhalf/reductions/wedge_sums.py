@@ -13,7 +13,7 @@ from streamhalf.kernels.margins import frozen, padded
 from streamhalf.kernels.monomials import sub_batch_rows
 from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.slabs import pack_symmetric, unpack_symmetric
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Reduction
 
 _FEW_FEATURES = 32
 """Up to so many features the products of all pairs are written out; of more BLAS is faster."""
@@ -31,50 +31,27 @@ class WedgeSumsPartial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeSumsResult:
-    """The sums, and the bounds that follow from them on these rows, whatever their distribution."""
+    """The bound of each candidate (c,) on these rows, whatever their distribution; 1 without rows."""
 
-    candidates: tuple[Plane, ...]
+    n_rows: int
     eta: float
     kappa: float
-    partial: WedgeSumsPartial
-
-    @property
-    def n_rows(self) -> int:
-        """Rows behind the sums."""
-        return self.partial.n_rows
-
-    def betas(self) -> NDArray[np.float64]:
-        """Per candidate (v, t_v): no plane of its neighbourhood disagrees with it on more (c,).
-
-        The neighbourhood: planes w·x = t', w = cos(angle) v + sin(angle) u of length 1 with u
-        orthogonal to v, |w - v| <= eta and |t_v - t' / cos(angle)| <= kappa. With p = v·x - t_v,
-        (w·x - t') / cos(angle) is p + (t_v - t' / cos(angle)) + tan(angle) u·x. A row with
-        |p| <= kappa may change sides, and counts 1. Any other stays at least |p| - kappa from 0 on
-        its own side until u·x moves it, so it changes sides only where
-        tan(angle) u·s <= -(|p| - kappa), that is u·s <= -t. There ((1 - t u·s) / (1 + t²))² is at
-        least 1, elsewhere it is not negative; its mean is at most
-        mean a + lambda_max(mean a t² s s^T) + 2 |mean a t s|.
-        """
-        if self.n_rows == 0:  # nothing is known
-            return np.ones(len(self.candidates))
-        return np.minimum(1.0, [self._of(i) for i in range(len(self.candidates))])
-
-    def _of(self, candidate: int) -> float:
-        sums, v = self.partial, self.candidates[candidate].normal
-        projector = np.eye(len(v)) - np.outer(v, v)
-        products = projector @ unpack_symmetric(sums.products[candidate], len(v)) @ projector
-        mean = float(np.linalg.norm(sums.means[candidate] @ projector))
-        largest = float(np.linalg.eigvalsh(products)[-1])
-        return (float(sums.masses[candidate]) + largest + 2 * mean) / sums.n_rows
+    betas: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WedgeSums(Summed):
-    """With gamma the tangent of the angle of eta, p = v·x - t_v: t = (|p| - kappa)_+ / gamma.
+class WedgeSums(Reduction[WedgeSumsPartial, WedgeSumsResult]):
+    """Sums behind beta of each candidate (v, t_v): no plane of its neighbourhood disagrees with it on more.
 
-    a = 1 / (1 + t²)²; s = sgn(p) times the part of x orthogonal to v; the projection is taken in
-    the end. `kappa` is how far planes may move beside turning: 0 for those that turn about the
-    point of the candidate nearest to the origin, as all planes through the origin do about it.
+    The neighbourhood: planes w·x = t', w = cos(angle) v + sin(angle) u of length 1 with u orthogonal to v,
+    |w - v| <= eta and |t_v - t' / cos(angle)| <= kappa: 0 for planes that turn about the point of the candidate
+    nearest to the origin, as all planes through the origin do about it. With p = v·x - t_v, (w·x - t') / cos(angle) is
+    p + (t_v - t' / cos(angle)) + tan(angle) u·x. A row with |p| <= kappa may change sides, and counts 1. Any other
+    stays at least |p| - kappa from 0 on its own side until u·x moves it, so it changes sides only where tan(angle) u·s
+    <= -(|p| - kappa), that is u·s <= -t, with t = (|p| - kappa)_+ / gamma, gamma the tangent of the angle of eta, and s
+    = sgn(p) times the part of x orthogonal to v (the projection is taken in the end). There
+    ((1 - t u·s) / (1 + t²))² is at least 1, elsewhere it is not negative; with a = 1 / (1 + t²)² its mean is at most
+    mean a + lambda_max(mean a t² s s^T) + 2 |mean a t s|.
     """
 
     candidates: tuple[Plane, ...]
@@ -85,10 +62,8 @@ class WedgeSums(Summed):
     reads_labels = False
 
     def empty(self, dim: int) -> WedgeSumsPartial:
-        """No rows."""
         count = len(self.candidates)
-        packed = dim * (dim + 1) // 2
-        return WedgeSumsPartial(0, np.zeros(count), np.zeros((count, dim)), np.zeros((count, packed)))
+        return WedgeSumsPartial(0, np.zeros(count), np.zeros((count, dim)), np.zeros((count, dim * (dim + 1) // 2)))
 
     def map(self, block: Block) -> WedgeSumsPartial:
         """Weigh the rows. What is summed for a candidate does not depend on which others there are."""
@@ -110,9 +85,18 @@ class WedgeSums(Summed):
         return replace(found, n_rows=block.n_rows)
 
     def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
-        """Keep the sums; bounds are computed on demand."""
-        return WedgeSumsResult(self.candidates, self.eta, self.kappa, partial)
+        betas = np.ones(len(self.candidates))
+        if partial.n_rows:
+            betas = np.minimum(1.0, [self._beta(partial, i) for i in range(len(betas))])
+        return WedgeSumsResult(partial.n_rows, self.eta, self.kappa, betas)
+
+    def _beta(self, sums: WedgeSumsPartial, candidate: int) -> float:
+        v = self.candidates[candidate].normal
+        projector = np.eye(len(v)) - np.outer(v, v)
+        products = projector @ unpack_symmetric(sums.products[candidate], len(v)) @ projector
+        mean = float(np.linalg.norm(sums.means[candidate] @ projector))
+        largest = float(np.linalg.eigvalsh(products)[-1])
+        return (float(sums.masses[candidate]) + largest + 2 * mean) / sums.n_rows
 
     def partial_nbytes(self, dim: int) -> int:
-        """One matrix per candidate."""
         return 8 * len(self.candidates) * (dim * (dim + 3) // 2 + 1) + 8

@@ -226,10 +226,6 @@ class LabelErrors(Record, frozen=True):
     positive_errors: int
     negative_errors: int
 
-    @classmethod
-    def of(cls, n_rows: int, n_errors: int, positive: int, positive_errors: int) -> LabelErrors:
-        return cls(positive, n_rows - positive, positive_errors, n_errors - positive_errors)
-
     @property
     def guess(self) -> int:
         """The label that errs least where every row gets it."""

@@ -328,7 +328,7 @@ def make_quality(
         if not (found.held_out and (more or error.empirical > counted + noise)):
             found = replace(found, held_out=False, error=counted)
         if certificate.n_positive is not None:
-            labels = LabelErrors.of(rows, 0, certificate.n_positive, 0)
+            labels = LabelErrors(certificate.n_positive, rows - certificate.n_positive, 0, 0)
             found = replace(found, guess=labels.guess_error, guess_label=labels.guess)
     if not certificate.comparable:
         return found

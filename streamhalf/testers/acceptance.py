@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.labels import LabelCounts, LabelCountsResult
+from streamhalf.reductions.labels import LabelCounts, LabelledRows
 from streamhalf.results import AcceptanceRate, Evidence, TestResult
-from streamhalf.testers.base import ALONG, MOST_ROWS, Context, TesterWords, judged, rows_until, upper_normal_quantile
+from streamhalf.testers.base import ALONG, Context, TesterWords, judged, rows_until, upper_normal_quantile
 
 ACCEPTANCE_TOLERANCE = 0.5
 """The rate may lie within [1/2, 3/2] of its Gaussian value."""
@@ -39,7 +39,6 @@ class AcceptanceTester:
         return cls(frame=context.frame, tau=cls.share * context.tau)
 
     def needs(self) -> LabelCounts:
-        """Count the accepted rows."""
         return LabelCounts()
 
     @property
@@ -60,10 +59,9 @@ class AcceptanceTester:
 
     def rows_to_see(self) -> int:
         """Rows, accepted or not, that make the test conclusive."""
-        return rows_until(self.quantile, ACCEPTANCE_TOLERANCE, most=MOST_ROWS)
+        return rows_until(self.quantile, ACCEPTANCE_TOLERANCE)
 
-    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[TestResult, ...]:
-        """Judge the counts of one localised pass."""
+    def judge(self, result: LabelledRows, *, n_seen: int) -> tuple[TestResult, ...]:
         rate = result.n_rows / max(1, n_seen)
         statistic, limit = abs(rate / self.rate - 1), ACCEPTANCE_TOLERANCE
         subject = AcceptanceRate(self.frame.delta)

@@ -30,34 +30,17 @@ _LARGEST_EXPONENT = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Context:
-    """Context of a pass, given to its testers before it runs.
+    """A pass before it runs: its stage, the run's `config`, `eps` to judge, and the pass's share of `tau`.
 
-    Parameters
-    ----------
-    stage, config
-        Of the pass and the run.
-    dim, n_rows, total_rows
-        Features; rows of the pass, about; rows of the data set.
-    eps, tau
-        Accuracy to judge, and the pass's share of tau.
-    frame
-        Of an update: testers see the rows that it accepts, in its coordinates.
-    directions
-        Of wide data: orthonormal rows (m, d) on which the highest moments are tested.
-    early
-        Whether held-out rows will be tested likewise: costly statistics are left to them.
-    candidates, first, most_candidates
-        Of the final pass: the planes of this batch, the number of the first, and the most there may be in all.
-    most_slabs
-        Of the final pass: second-moment matrices of one candidate at most.
-    slab_eps
-        Of the final pass: width of the slabs whose masses are tested, which take 1/width³ rows; None for eps.
-    any_threshold
-        Of the final pass: neighbours of a candidate may have any threshold; otherwise they turn about the point of its
-        plane that is nearest to the origin.
-    threshold
-        Largest size of the candidates' thresholds, known or expected: rows grow like exp(t²/2). The same for all
-        batches of a pass.
+    It has about `n_rows` rows of `dim` features, out of `total_rows`. In an update testers see the rows that `frame`
+    accepts, in its coordinates. Of wide data the highest moments are tested on `directions`, orthonormal rows (m, d).
+    An `early` pass leaves costly statistics to held-out rows, which will be tested likewise.
+
+    In the final pass `candidates` are the planes of this batch, `first` the number of the first, `most_candidates` the
+    most there may be in all. `most_slabs` bounds the second-moment matrices of one candidate; masses are those of slabs
+    of width `slab_eps` (None: eps), which take 1/width³ rows. Neighbours of a candidate may have `any_threshold`, or
+    turn about the point of its plane that is nearest to the origin. `threshold` is the largest size of the candidates'
+    thresholds, known or expected, for all batches: rows grow like exp(t²/2).
     """
 
     stage: Stage
@@ -80,7 +63,6 @@ class Context:
 
     @property
     def slab_width(self) -> float:
-        """Width of the finest slabs whose masses are tested."""
         return self.eps if self.slab_eps is None else self.slab_eps
 
 
@@ -105,7 +87,8 @@ class Tester(Protocol):
     """A test of the rows of one pass; frozen, made by `of`.
 
     `share` is the share of its pass's tau that its rejections may cost; `words` has an entry for every name that its
-    results carry. `streamhalf.testing.check_tester` checks the laws that all of them obey.
+    results carry. It is told how many rows a pass looked at, accepted or not: `n_seen`.
+    `streamhalf.testing.check_tester` checks the laws that all of them obey.
     """
 
     name: ClassVar[str]
@@ -117,27 +100,47 @@ class Tester(Protocol):
         """Return the tester of a pass, or None where it does not apply."""
         ...
 
-    def needs(self) -> Reduction[Any, Any]:
-        """Return the statistic that it judges."""
-        ...
+    def needs(self) -> Reduction[Any, Any]: ...
 
     def rows_needed(self) -> int:
         """Return the rows that make it conclusive."""
         ...
 
-    def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]:
-        """Judge the statistic of a pass that looked at `n_seen` rows, accepted or not."""
-        ...
+    def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]: ...
 
 
-def about_candidates(tester: type[Tester], context: Context) -> dict[str, Any]:
-    """Fields that all testers of the final pass have: each candidate costs its own tau."""
-    return {
-        "tau": tester.share * context.tau / context.most_candidates,
-        "candidates": context.candidates,
-        "first": context.first,
-        "threshold": context.threshold,
-    }
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CandidateTester:
+    """Base of the testers of the final pass, about every candidate: each costs its own `tau`.
+
+    `first` is the number of the first candidate; rows are planned for thresholds up to `threshold`.
+    """
+
+    eps: float
+    tau: float
+    candidates: tuple[Plane, ...] = ()
+    first: int = 0
+    threshold: float = 0.0
+
+    share: ClassVar[float] = 1 / 3
+
+    @classmethod
+    def of(cls, context: Context) -> Self | None:
+        """Return the tester of the final pass."""
+        if context.stage is not Stage.FINAL:
+            return None
+        return cls(
+            tau=cls.share * context.tau / context.most_candidates,
+            candidates=context.candidates,
+            first=context.first,
+            threshold=context.threshold,
+            **cls.fields_of(context),
+        )
+
+    @classmethod
+    def fields_of(cls, context: Context) -> dict[str, Any]:
+        """Fields of its own."""
+        raise NotImplementedError
 
 
 T = TypeVar("T", bound=Tester)
@@ -156,11 +159,9 @@ class TesterSet:
         return cls(tuple(tester for tester in found if tester is not None))
 
     def needs(self) -> Bundle:
-        """Return the statistics of all of them."""
         return Bundle(tuple(tester.needs() for tester in self.testers))
 
     def judge(self, results: tuple[Any, ...], *, n_seen: int) -> tuple[TestResult, ...]:
-        """Return all test results, tester by tester."""
         pairs = zip(self.testers, results, strict=True)
         return tuple(one for tester, result in pairs for one in tester.judge(result, n_seen=n_seen))
 
@@ -185,7 +186,6 @@ class TesterSet:
 
 
 def judge(statistic: float, *, limit: float, null_quantile: float) -> Outcome:
-    """Compare T with tol and q."""
     if statistic <= limit:
         return Outcome.PASSED
     if statistic > max(limit, null_quantile) or math.isnan(statistic):
@@ -229,18 +229,13 @@ def thinning(threshold: float) -> float:
     return math.exp(-min(threshold * threshold / 2, _LARGEST_EXPONENT))
 
 
-def rows_until(quantile: Callable[[int], float], limit: float, *, most: int | None = None) -> int:
-    """Return the fewest rows whose null quantile (it falls with rows) is within the limit.
-
-    `most`, where it is given and not enough either; ValueError where no number of rows is enough.
-    """
+def rows_until(quantile: Callable[[int], float], limit: float) -> int:
+    """Return the fewest rows whose null quantile (it falls with rows) is within the limit, `MOST_ROWS` at most."""
     high = 1
     while quantile(high) > limit:
         high *= 2
         if high > MOST_ROWS:
-            if most is None:
-                raise ValueError("no number of rows is enough")
-            return most
+            return MOST_ROWS
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

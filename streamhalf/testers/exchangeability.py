@@ -11,7 +11,7 @@ import numpy as np
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments, scatter_quantile
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import StoredSigns, in_space
-from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
+from streamhalf.reductions.segment_means import SegmentScatter, SegmentScatterResult
 from streamhalf.results import (
     Evidence,
     Notice,
@@ -72,12 +72,10 @@ class ExchangeabilityTester:
         )
 
     def needs(self) -> Reduction[Any, SegmentScatterResult]:
-        """Means over segments."""
         scatter = SegmentScatter(self.total_rows, self.n_segments)
         return scatter if self.turned_by is None else in_space(scatter, StoredSigns(self.turned_by))
 
     def rows_needed(self) -> int:
-        """Any number of rows will do."""
         return 1
 
     def judge(self, result: SegmentScatterResult, *, n_seen: int) -> tuple[TestResult, ...]:

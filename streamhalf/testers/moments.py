@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -90,14 +91,8 @@ class MomentTester:
     @classmethod
     def configured(cls, config: RunConfig, dim: int, *, tau: float) -> Self:
         """Return the tester with the degree and the tolerances of a configuration."""
-        return cls(
-            dim=dim,
-            degree=config.degree,
-            moment_tolerance=config.moment_tolerance,
-            spectral_tolerance=config.spectral_tolerance,
-            quadratics_tolerance=config.quadratics_tolerance,
-            tau=tau,
-        )
+        names = ("degree", "moment_tolerance", "spectral_tolerance", "quadratics_tolerance")
+        return cls(dim=dim, tau=tau, **{name: getattr(config, name) for name in names})
 
     @property
     def _share(self) -> float:
@@ -105,7 +100,6 @@ class MomentTester:
         return self.tau / (2 if self.degree == 2 else 3)
 
     def needs(self) -> Reduction[Any, Any]:
-        """Moments of the features, or of their sketch too."""
         if self.directions is None:
             return Moments(self.degree)
         return Bundle((Moments(2), Moments(self.degree, self.directions)))
@@ -117,9 +111,9 @@ class MomentTester:
 
     def rows_needed(self) -> int:
         """Rows that make the required tests conclusive: all but quadratics."""
-        count, share = self._count(), self._share
+        share = self._share
         return max(
-            rows_until(lambda n: largest_quantile(n, count, share, self.degree), self.moment_tolerance),
+            rows_until(self._largest_quantile, self.moment_tolerance),
             rows_until(lambda n: second_moment_quantile(n, self.dim, share), self.spectral_tolerance),
         )
 
@@ -131,43 +125,38 @@ class MomentTester:
         if self.degree != _CALIBRATED:
             return 1
         dim = self.dim if self.directions is None else len(self.directions)
-
-        def quantile(n_rows: int) -> float:
-            return quadratics_quantile(n_rows, dim, self._share)
-
+        quantile = functools.partial(quadratics_quantile, dim=dim, tau=self._share)
         return max(
             rows_until(quantile, tolerance),
             rows_until(lambda n: excluded_deviation(quantile(n), n, self.tau), LARGEST_DEVIATION),
         )
 
     def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]:
-        """One result per statistic."""
         full, sketch = (result, result) if self.directions is None else result
         found = (self._judge_largest(full, sketch), self._judge_second_moment(full))
         return found if self.degree == 2 else (*found, self._judge_quadratics(sketch))
 
-    def _count(self) -> int:
-        """How many moments are looked at."""
-        if self.directions is None:
-            return count_monomials(self.dim, self.degree) - 1
-        sketched = count_monomials(len(self.directions), self.degree)
-        return count_monomials(self.dim, 2) + sketched - 2
+    def _largest_quantile(self, n_rows: int) -> float:
+        """Of as many moments as are looked at."""
+        count = count_monomials(self.dim, self.degree) - 1
+        if self.directions is not None:
+            count = count_monomials(self.dim, 2) + count_monomials(len(self.directions), self.degree) - 2
+        return largest_quantile(n_rows, count, self._share, self.degree)
 
     def _judge_largest(self, full: MomentsResult, sketch: MomentsResult) -> TestResult:
         limit = self.moment_tolerance
-        evidence = list(_moment_evidence(full, limit, sketched=False))
+        evidence = [*_moment_evidence(full, limit, sketched=False)]
         if self.directions is not None:
             evidence += _moment_evidence(sketch, limit, sketched=True)
         worst = max(item.deviation for item in evidence)
-        quantile = largest_quantile(full.n_rows, self._count(), self._share, self.degree)
-        return self._judged("largest moment", full, worst, limit, quantile, evidence)
+        return self._judged("largest moment", full, worst, limit, self._largest_quantile(full.n_rows), evidence)
 
     def _judge_second_moment(self, result: MomentsResult) -> TestResult:
-        matrix, limit = result.second_moment(), self.spectral_tolerance
+        matrix = result.second_moment()
         value, vector = extreme_eigenpair(matrix - np.eye(len(matrix)))
-        evidence = _spectral_evidence(SecondMoment(_unit(vector[1:])), value, limit)
         quantile = second_moment_quantile(result.n_rows, result.dim, self._share)
-        return self._judged("second moment", result, abs(value), limit, quantile, [evidence])
+        subject = SecondMoment(_unit(vector[1:]))
+        return self._judged_norm("second moment", result, subject, value, self.spectral_tolerance, quantile)
 
     def _judge_quadratics(self, result: MomentsResult) -> TestResult:
         """A rejection counts; an inconclusive result does not."""
@@ -177,15 +166,21 @@ class MomentTester:
         direction = _quadratic_direction(vector, result.dim)
         if self.directions is not None:
             direction = self.directions.T @ direction
-        evidence = _spectral_evidence(Quadratic(_unit(direction)), value, limit)
         quantile = quadratics_quantile(result.n_rows, result.dim, self._share)
-        found = self._judged("quadratics", result, abs(value), limit, quantile, [evidence])
+        found = self._judged_norm("quadratics", result, Quadratic(_unit(direction)), value, limit, quantile)
         found = results.replace(found, role=Role.EXTRA)
         if self.degree != _CALIBRATED:
             return results.replace(found, outcome=Outcome.NOT_JUDGED, rows_needed=None)
         if found.outcome is Outcome.INCONCLUSIVE:
             return results.replace(found, rows_needed=self.rows_for(limit))
         return found
+
+    def _judged_norm(
+        self, tester: str, result: MomentsResult, subject: Subject, value: float, limit: float, quantile: float
+    ) -> TestResult:
+        """Judge the extreme eigenvalue of a matrix that should be the identity."""
+        evidence = Evidence(subject, finite(1 + value), 1.0, finite(abs(value)), limit)
+        return self._judged(tester, result, abs(value), limit, quantile, [evidence])
 
     def _judged(
         self,
@@ -272,10 +267,6 @@ def _quadratic_direction(vector: NDArray[np.float64], dim: int) -> NDArray[np.fl
     if np.abs(values).max(initial=0) < np.linalg.norm(vector[1 : dim + 1]) / 10:
         return vector[1 : dim + 1]
     return vectors[:, int(np.argmax(np.abs(values)))]
-
-
-def _spectral_evidence(subject: Subject, value: float, limit: float) -> Evidence:
-    return Evidence(subject, finite(1 + value), 1.0, finite(abs(value)), limit)
 
 
 def _unit(direction: NDArray[np.float64]) -> tuple[float, ...]:

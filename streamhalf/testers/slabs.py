@@ -12,25 +12,24 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult, SlabCovariance, SlabCovarianceResult
+from streamhalf.reductions.base import Counts, Reduction
+from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample, sampled
-from streamhalf.results import Evidence, Outcome, Role, SlabSecondMoment, SlabShare, Stage, TestResult, replace
+from streamhalf.results import Evidence, Outcome, Role, SlabSecondMoment, SlabShare, TestResult, replace
 from streamhalf.testers.base import (
     ALONG,
     MOST_ROWS,
+    CandidateTester,
     Context,
     TesterWords,
-    about_candidates,
     judged,
     rows_until,
     thinning,
@@ -60,34 +59,19 @@ def count_scales(eps: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SlabMassTester:
-    """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
-
-    `tau` is that of one candidate, `first` the number of the first, `threshold` the size of the candidates' thresholds
-    that slabs and rows are planned for.
-    """
-
-    eps: float
-    tau: float
-    candidates: tuple[Plane, ...] = ()
-    first: int = 0
-    threshold: float = 0.0
+class SlabMassTester(CandidateTester):
+    """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps."""
 
     name: ClassVar[str] = "slab mass"
-    share: ClassVar[float] = 1 / 3
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords("Is the histogram along the candidate a Gaussian bell?", *ALONG)
     }
 
     @classmethod
-    def of(cls, context: Context) -> Self | None:
-        """Return the tester of the final pass, about every candidate."""
-        if context.stage is not Stage.FINAL:
-            return None
-        return cls(eps=context.slab_width, **about_candidates(cls, context))
+    def fields_of(cls, context: Context) -> dict[str, Any]:
+        return {"eps": context.slab_width}
 
     def needs(self) -> CandidateSlabs:
-        """Errors and finest slabs of every candidate."""
         return CandidateSlabs(self.candidates, self.eps, finest_half_count(self.eps, self.threshold))
 
     def half_count(self, eta: float, threshold: float = 0.0) -> int:
@@ -122,10 +106,9 @@ class SlabMassTester:
 
     def _rows_at(self, eta: float, threshold: float) -> int:
         limit = eta * thinning(threshold)
-        return rows_until(lambda n: self.quantile(n, eta, threshold), limit, most=MOST_ROWS)
+        return rows_until(lambda n: self.quantile(n, eta, threshold), limit)
 
-    def judge(self, result: CandidateSlabsResult, *, n_seen: int) -> tuple[TestResult, ...]:
-        """Judge every candidate's histogram over the finest slabs."""
+    def judge(self, result: Counts, *, n_seen: int) -> tuple[TestResult, ...]:
         # histograms may come without their candidates, of planes through the origin
         thresholds = [plane.threshold for plane in self.candidates] or [0.0] * len(result.counts)
         return tuple(
@@ -223,52 +206,38 @@ _LEAST_SLABS, _LEAST_BESIDE = 20, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SlabCovarianceTester:
+class SlabCovarianceTester(CandidateTester):
     """Largest eigenvalue over all slabs that hold enough rows; thin slabs are merged outwards.
 
-    Slab edges are multiples of `eps`; `tau` is that of one candidate and shared over `n_slabs`. Second moments come
-    from a sample of the `n_rows` rows: a few hundred rows per slab are enough. Slabs and rows are planned for
-    candidates with thresholds up to `threshold`.
+    Slab edges are multiples of `eps`; `tau` is shared over `n_slabs`. Second moments come from a sample of the `n_rows`
+    rows: a few hundred rows per slab are enough.
     """
 
     dim: int
-    eps: float
-    tau: float
     n_slabs: int
     n_rows: int = 1
     seed: int = 0
-    candidates: tuple[Plane, ...] = ()
-    first: int = 0
     most_slabs: int = 1 << 20
-    threshold: float = 0.0
 
     name: ClassVar[str] = "slab covariance"
-    share: ClassVar[float] = 1 / 3
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords("Is the spread bounded in every slice along the candidate?", *ALONG)
     }
 
     @classmethod
-    def of(cls, context: Context) -> Self | None:
-        """Return the tester of the final pass, about every candidate."""
-        if context.stage is not Stage.FINAL:
-            return None
-        return cls(
-            dim=context.dim,
-            eps=context.slab_width,
-            n_slabs=2 * finest_half_count(context.slab_width, context.threshold) + 2,
-            n_rows=max(1, context.n_rows),
-            seed=context.config.seed,
-            most_slabs=context.most_slabs,
-            **about_candidates(cls, context),
-        )
+    def fields_of(cls, context: Context) -> dict[str, Any]:
+        return {
+            "dim": context.dim,
+            "eps": context.slab_width,
+            "n_slabs": 2 * finest_half_count(context.slab_width, context.threshold) + 2,
+            "n_rows": max(1, context.n_rows),
+            "seed": context.config.seed,
+            "most_slabs": context.most_slabs,
+        }
 
     def needs(self) -> Reduction[Any, Any]:
-        """Second moments in slabs, over a sample of the rows where that is enough."""
-        moments, rows = SlabCovariance(self.candidates, self.edges()), self.sample_rows()
-        if rows == self.n_rows:
-            return moments
-        return sampled(moments, Sample(self.seed, Stream.SLAB_SAMPLE, 0.0, rows / self.n_rows))
+        sample = Sample(self.seed, Stream.SLAB_SAMPLE, 0.0, self.sample_rows() / self.n_rows)
+        return sampled(SlabCovariance(self.candidates, self.edges()), sample)
 
     def sample_rows(self) -> int:
         """Rows from which second moments are taken."""

@@ -11,23 +11,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr, wofz
 
-from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
-from streamhalf.results import Evidence, Stage, TestResult, WedgeShare
+from streamhalf.results import Evidence, TestResult, WedgeShare
 from streamhalf.testers.base import (
     ALONG,
-    MOST_ROWS,
+    CandidateTester,
     Context,
     TesterWords,
-    about_candidates,
     judged,
     rows_until,
     thinning,
@@ -55,43 +52,32 @@ _AMPLE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WedgeTester:
+class WedgeTester(CandidateTester):
     """Largest beta(eta) / (eta exp(-t²/2)) over eta = eps, 2 eps, 4 eps, ... below 1/2.
 
-    `tau` is that of one candidate; sums are taken of a sample where `n_rows` are more than enough. With `any_threshold`
-    neighbours within eta may move as well (kappa = eta), else they turn only. Rows are planned for candidates with
-    thresholds up to `threshold`.
+    Sums are taken of a sample where `n_rows` are more than enough. With `any_threshold` neighbours within eta may move
+    as well (kappa = eta), else they turn only.
     """
 
     dim: int
-    eps: float
-    tau: float
     n_rows: int = 1
     seed: int = 0
-    candidates: tuple[Plane, ...] = ()
-    first: int = 0
     any_threshold: bool = False
-    threshold: float = 0.0
 
     name: ClassVar[str] = "wedge"
-    share: ClassVar[float] = 1 / 3
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords("Do halfspaces near the candidate agree with it on most rows?", *ALONG)
     }
 
     @classmethod
-    def of(cls, context: Context) -> Self | None:
-        """Return the tester of the final pass, about every candidate."""
-        if context.stage is not Stage.FINAL:
-            return None
-        return cls(
-            dim=context.dim,
-            eps=min(context.eps, coarsest_eta(context.threshold, context.any_threshold)),
-            n_rows=max(1, context.n_rows),
-            seed=context.config.seed,
-            any_threshold=context.any_threshold,
-            **about_candidates(cls, context),
-        )
+    def fields_of(cls, context: Context) -> dict[str, Any]:
+        return {
+            "dim": context.dim,
+            "eps": min(context.eps, coarsest_eta(context.threshold, context.any_threshold)),
+            "n_rows": max(1, context.n_rows),
+            "seed": context.config.seed,
+            "any_threshold": context.any_threshold,
+        }
 
     @property
     def limit(self) -> float:
@@ -105,14 +91,10 @@ class WedgeTester:
         return tuple(itertools.takewhile(lambda eta: eta < 0.5, doubled))
 
     def needs(self) -> Bundle:
-        """Sums at each scale, over single rows drawn at random where not all are needed."""
-        return Bundle(tuple(self._sums(eta) for eta in self.etas))
-
-    def _sums(self, eta: float) -> Reduction[Any, Any]:
-        sums = WedgeSums(self.candidates, eta, eta if self.any_threshold else 0.0)
-        share = self.sample_rows(eta) / self.n_rows
-        sample = Sample(self.seed, Stream.WEDGE_SAMPLE, 0.0, share)
-        return sums if share >= 1 else sampled(sums, sample)
+        sums = (WedgeSums(self.candidates, eta, eta if self.any_threshold else 0.0) for eta in self.etas)
+        shares = (self.sample_rows(eta) / self.n_rows for eta in self.etas)
+        samples = (Sample(self.seed, Stream.WEDGE_SAMPLE, 0.0, share) for share in shares)
+        return Bundle(tuple(map(sampled, sums, samples)))
 
     def sample_rows(self, eta: float) -> int:
         """Rows that are looked at for a scale: plenty for every candidate that has enough."""
@@ -147,15 +129,15 @@ class WedgeTester:
     def _rows_at(self, eta: float, threshold: float) -> int:
         """Rows for a candidate; where eta is too coarse for it, at the coarsest that is not."""
         eta = min(eta, coarsest_eta(threshold, self.any_threshold))
-        return rows_until(lambda n: self.quantile(n, eta, threshold), self.limit, most=MOST_ROWS)
+        return rows_until(lambda n: self.quantile(n, eta, threshold), self.limit)
 
     def betas(self, result: tuple[WedgeSumsResult, ...]) -> tuple[float, ...]:
         """The bound at eps on the rows looked at, candidate by candidate."""
-        return tuple(result[0].betas().tolist())
+        return tuple(result[0].betas.tolist())
 
     def judge(self, result: tuple[WedgeSumsResult, ...], *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge every candidate by its worst scale; the finest, and all that are not too coarse."""
-        betas = [one.betas().tolist() for one in result]
+        betas = [one.betas.tolist() for one in result]
         return tuple(
             max(
                 (

@@ -13,7 +13,7 @@ import streamhalf
 from streamhalf import MemoryBudgetError, events
 from streamhalf.algorithms import driver
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.labels import LabelCountsResult
+from streamhalf.reductions.labels import LabelledRows
 from streamhalf.results import (
     Evidence,
     FitResult,
@@ -95,7 +95,7 @@ class Toy:
     def rows_needed(self) -> int:
         return 1
 
-    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[TestResult, ...]:
+    def judge(self, result: LabelledRows, *, n_seen: int) -> tuple[TestResult, ...]:
         share = result.positive / result.n_rows
         evidence = (Evidence(Named("positive labels"), share, 0.0, share, 0.1),)
         said = TestResult("toy", self.outcome, share, 0.1, 0.2, result.n_rows, evidence=evidence)

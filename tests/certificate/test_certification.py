@@ -97,10 +97,10 @@ def test_needs__errors_on_stored_rows_and_slabs_on_mapped_ones() -> None:
     one = certification(MAP, Plane(AXIS, 0.25))
     digest, (errors, slabs) = one.needs().map(block)
     raw = one.halfspace
-    assert errors.n_errors == np.count_nonzero((block.X @ raw.normal + raw.offset >= 0) != (block.y > 0))
+    assert errors.errors[0] == np.count_nonzero((block.X @ raw.normal + raw.offset >= 0) != (block.y > 0))
     # the halfspace has a threshold among mapped rows, and slabs lie about it
-    assert errors.n_errors == Plane(AXIS, 0.25).errors(ROWS.X, ROWS.y)
-    assert errors.n_errors != Plane(AXIS).errors(ROWS.X, ROWS.y)
+    assert errors.errors[0] == Plane(AXIS, 0.25).errors(ROWS.X, ROWS.y)
+    assert errors.errors[0] != Plane(AXIS).errors(ROWS.X, ROWS.y)
     expected = tuple(reduction.map(ROWS) for reduction in one.slabs(Plane(AXIS, 0.25)))
     assert_close(slabs, expected, scale=float(N_ROWS))
     assert_identical(digest, RowDigest().map(block))

@@ -89,13 +89,13 @@ DATA = {
 
 @pytest.mark.parametrize("hashes", DATA.values(), ids=DATA)
 @pytest.mark.parametrize("known", [True, False])
-def test_merge__any_chunking_gives_the_same_counts(hashes: np.ndarray, known: bool) -> None:
+def test_add__any_chunking_gives_the_same_counts(hashes: np.ndarray, known: bool) -> None:
     limit = limit_for(len(hashes)) if known else LARGEST
     whole = sketch(hashes, limit)
     parts = [sketch(piece, limit) for piece in np.array_split(RNG.permutation(hashes), 7)]
     merged = RowSketch.of(np.empty(0, dtype=np.uint64))
     for part in parts:
-        merged = merged.merge(part)
+        merged = merged + part
     assert_identical(merged, whole)
     different, counts = np.unique(hashes[hashes <= np.uint64(limit)], return_counts=True)
     kept = min(KEPT, len(different))

@@ -7,7 +7,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions import CandidateSlabs, HalfspaceErrors, PlaneErrors, SlabCovariance
+from streamhalf.reductions import CandidateSlabs, PlaneErrors, SlabCovariance
 
 N_ROWS = 4_000
 RNG = np.random.default_rng(2)
@@ -49,9 +49,6 @@ def test_plane_errors__are_counted_by_segment_of_the_data_set() -> None:
         expected = [plane.errors(block.X[rows], block.y[rows]) for plane in several]
         assert found.segment_errors[:, i].tolist() == expected
     assert found.segment_rows[-1] == 0 < found.segment_rows[0]
-    same = HalfspaceErrors(several[0], total_rows=total_rows).map(block)
-    np.testing.assert_array_equal(same.segment_errors, found.segment_errors[0])
-    np.testing.assert_array_equal(same.segment_rows, found.segment_rows)
 
 
 def test_slab_covariance__a_threshold_moves_rows_between_slabs_and_keeps_them() -> None:
@@ -69,21 +66,21 @@ def test_slab_covariance__rows_used_are_counted_once_for_all_candidates() -> Non
 
 
 @pytest.mark.parametrize(("scale", "threshold"), [(1.0, 0.0), (1.0, 0.5), (4.0, 0.25)])
-def test_halfspace_errors__rows_on_the_plane_are_positive(scale: float, threshold: float) -> None:
+def test_plane_errors__rows_on_the_plane_are_positive(scale: float, threshold: float) -> None:
     plane = Plane(scale * NORMALS[0], scale * threshold)
-    found = HalfspaceErrors(plane).map(block_of(X))
+    found = PlaneErrors((plane,)).map(block_of(X))
     assert np.count_nonzero(X[:, 0] == threshold) > 50
-    assert found.n_errors == np.count_nonzero((X[:, 0] >= threshold) != (Y > 0))
+    assert found.errors[0] == np.count_nonzero((X[:, 0] >= threshold) != (Y > 0))
     assert found.n_rows == N_ROWS
 
 
 @pytest.mark.parametrize("ranges", [[(0, N_ROWS)], [(0, 1), (1, 2), (100, 777)], [(3_999, 4_000), (5_000, 6_000)], []])
 @pytest.mark.parametrize("start", [0, 500])
-def test_halfspace_errors__counts_the_rows_in_the_ranges(ranges: list[tuple[int, int]], start: int) -> None:
+def test_plane_errors__counts_the_rows_in_the_ranges(ranges: list[tuple[int, int]], start: int) -> None:
     block = Block(X[start:], Y[start:], np.arange(start, N_ROWS))
     plane = planes(0.25)[0]
-    reduction = HalfspaceErrors(plane, np.array(ranges, dtype=np.int64).reshape(-1, 2))
+    reduction = PlaneErrors((plane,), ranges=np.array(ranges, dtype=np.int64).reshape(-1, 2))
     chosen = [row for a, b in ranges for row in range(max(a, start), min(b, N_ROWS))]
     found = reduction.map(block)
     assert found.n_rows == reduction.rows_used(found) == len(chosen)
-    assert found.n_errors == plane.errors(X[chosen], Y[chosen])
+    assert found.errors[0] == plane.errors(X[chosen], Y[chosen])

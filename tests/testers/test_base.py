@@ -14,7 +14,7 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
 from streamhalf.testers import TESTERS, WORDS, TesterSet
-from streamhalf.testers.base import judge, judged, rows_until, thinning
+from streamhalf.testers.base import MOST_ROWS, judge, judged, rows_until, thinning
 from tests.testers.contexts import make_context
 
 PASSES = (Stage.INITIAL, Stage.UPDATE, Stage.FINAL)
@@ -43,9 +43,8 @@ def test_rows_until__is_the_smallest_number() -> None:
     assert rows_until(lambda n: 0.0, 0.1) == 1
 
 
-def test_rows_until__says_when_there_is_none() -> None:
-    with pytest.raises(ValueError, match="no number of rows is enough"):
-        rows_until(lambda n: 1.0, 0.1)
+def test_rows_until__is_more_than_any_data_set_has_where_no_number_is_enough() -> None:
+    assert rows_until(lambda n: 1.0, 0.1) == MOST_ROWS
 
 
 def test_thinning__is_never_0() -> None:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import assign_slabs, count_slabs, masses_about
-from streamhalf.reductions.plane_slabs import CandidateSlabsResult
+from streamhalf.reductions.base import Counts
 from streamhalf.results import Outcome, Role, SlabShare, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS
@@ -35,7 +35,7 @@ def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) ->
 
 def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[TestResult, ...]:
     """The test_results about candidates with these histograms."""
-    result = CandidateSlabsResult(int(counts[0].sum()), np.array(counts))
+    result = Counts(int(counts[0].sum()), np.array(counts))
     return tester.judge(result, n_seen=result.n_rows)
 
 

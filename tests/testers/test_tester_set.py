@@ -8,7 +8,7 @@ import numpy as np
 
 from streamhalf.data.block import Block
 from streamhalf.reductions import Bundle, LabelCounts
-from streamhalf.reductions.labels import LabelCountsResult
+from streamhalf.reductions.labels import LabelledRows
 from streamhalf.results import Outcome, Stage, TestResult
 from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.moments import MomentTester
@@ -36,7 +36,7 @@ class Toy:
     def rows_needed(self) -> int:
         return self.rows
 
-    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[TestResult, ...]:
+    def judge(self, result: LabelledRows, *, n_seen: int) -> tuple[TestResult, ...]:
         said = TestResult("toy", Outcome.PASSED, 0.0, 1.0, 1.0, result.n_rows)
         return said, TestResult("toy", Outcome.PASSED, 0.0, 1.0, 1.0, n_seen)
 

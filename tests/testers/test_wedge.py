@@ -61,7 +61,7 @@ def test_quantile__holds_under_the_null_at_every_scale(dim: int, near: int) -> N
         exceeded = np.zeros(len(tester.etas))
         for _ in range(60):
             result = measure(tester, draws.standard_normal((tester.n_rows, dim)))
-            exceeded += [one.betas()[0] / one.eta > tester.quantile(one.n_rows, one.eta) for one in result]
+            exceeded += [one.betas[0] / one.eta > tester.quantile(one.n_rows, one.eta) for one in result]
         assert exceeded.max() <= 9
 
 
@@ -210,7 +210,7 @@ def test_quantile__holds_under_the_null_about_thresholds(
     for _ in range(40):
         result = measure(tester, draws.standard_normal((n_rows, dim)))
         exceeded += [
-            one.betas()[0] / (one.eta * math.exp(-(threshold**2) / 2)) > tester.quantile(one.n_rows, one.eta, threshold)
+            one.betas[0] / (one.eta * math.exp(-(threshold**2) / 2)) > tester.quantile(one.n_rows, one.eta, threshold)
             for one in result
         ]
     assert exceeded.max() <= 7

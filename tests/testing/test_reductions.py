@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
+from streamhalf.reductions import Reduction
 from streamhalf.testing import check_reduction
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Reduction[Any, Any]):
     """The number of rows and the sums of their features."""
 
     name = "sum"
@@ -26,11 +28,8 @@ class Sum:
     def map(self, block: Block) -> Any:
         return np.append(float(block.n_rows), block.X.sum(axis=0, dtype=np.float64))
 
-    def combine(self, left: Any, right: Any) -> Any:
-        return left + right
-
-    def finalize(self, partial: Any) -> Any:
-        return partial
+    def combine(self, *parts: Any) -> Any:
+        return sum(parts)
 
     def rows_used(self, partial: Any) -> int:
         return int(partial[0])
@@ -45,8 +44,8 @@ class StartsAtOne(Sum):
 
 
 class Difference(Sum):
-    def combine(self, left: Any, right: Any) -> Any:
-        return left - right if left.any() else right
+    def combine(self, *parts: Any) -> Any:
+        return reduce(lambda left, right: left - right if left.any() else right, parts)
 
 
 class Mean(Sum):
@@ -55,9 +54,11 @@ class Mean(Sum):
 
 
 class InPlace(Sum):
-    def combine(self, left: Any, right: Any) -> Any:
-        left += right
-        return left
+    def combine(self, *parts: Any) -> Any:
+        first, *others = parts
+        for other in others:
+            first += other
+        return first
 
 
 class Overwriting(Sum):
