@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from streamhalf.redact import plural
-from streamhalf.report.words import (
-    DISTRIBUTIONS,
-    Names,
-    at_least,
-    at_most,
-    confidence,
-    constant,
-    count,
-    degrees,
-    listed,
-    method_words,
-    number,
-    numbered,
-    percent,
-    quoted,
-    stop_words,
-    transform_words,
-)
+from streamhalf.report import words as say
+from streamhalf.report.words import Names, at_least, at_most, count, number
 from streamhalf.results import (
     CertificateMethod,
     CertificateRecord,
-    CertifyResult,
     DiagnosticsRecord,
     Evidence,
     FitResult,
@@ -39,45 +23,35 @@ from streamhalf.results import (
     MomentTestResult,
     Outcome,
     Part,
+    PromiseCode,
+    Result,
     TestResult,
     Transform,
     Verdict,
 )
-from streamhalf.results.quality import PromiseCode
-from streamhalf.testers import WORDS
+from streamhalf.testers import WORDS, leading
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.constants import FINEST_SCALE
-from streamhalf.testers.leading import (
-    MOMENTS,
-    is_localized,
-    is_of_all_rows,
-    leading_doubt,
-    leading_rejection,
-    leading_warning,
-    simplest_evidence,
-    telling_evidence,
-)
 from streamhalf.testers.moments import MomentTester
 
 
 def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
     """Yield what the telling tester saw, the transform, and what was not tested."""
-    names = Names.of(result)
-    if (rejection := leading_rejection(result.testers)) is not None:
-        yield from _seen(rejection, names)
-    elif (doubt := leading_doubt(result.testers)) is not None and doubt.statistic > doubt.limit:
+    if (rejection := leading.leading_rejection(result.testers)) is not None:
+        yield from _seen(rejection, Names.of(result))
+    elif (doubt := leading.leading_doubt(result.testers)) is not None and doubt.statistic > doubt.limit:
         yield (
             f"Too few rows to tell: tester “{doubt.tester}” saw {number(doubt.statistic)}, beyond its limit "
             f"{number(doubt.limit)}, but so much can be chance."
         )
-    elif (warning := leading_warning(result.testers)) is not None:
+    elif (warning := leading.leading_warning(result.testers)) is not None:
         yield (
             f"Tester “{warning.tester}” warned in pass {warning.pass_name}; the deciding tests on "
             "held-out rows did not confirm it."
         )
     if result.transform.kind != Transform.STORED:
         counted = " Errors are counted on stored features." if isinstance(result, FitResult) else ""
-        yield f"Tested: {transform_words(result.transform.kind)}.{counted}"
+        yield f"Tested: {say.transform_words(result.transform.kind)}.{counted}"
     sketched = next((one.directions for one in result.testers if one.directions is not None), None)
     if sketched is not None:
         yield (
@@ -90,8 +64,8 @@ def _seen(one: TestResult, names: Names) -> Iterator[str]:
     """Yield what a rejecting tester saw."""
     if one.tester in WORDS:
         yield f"Tester “{one.tester}” rejects. It asks: {WORDS[one.tester].asks}"
-    where = ", of rows near the boundary," if is_localized(one) else ""
-    if (first := telling_evidence(one)) is not None:
+    where = ", of rows near the boundary," if leading.is_localized(one) else ""
+    if (first := leading.telling_evidence(one)) is not None:
         yield (
             f"Seen: {names.evidence(first)}{where} comes to {number(first.observed)}; a standard "
             f"Gaussian has {number(first.expected)}."
@@ -104,7 +78,7 @@ def _seen(one: TestResult, names: Names) -> Iterator[str]:
 
 def promise_details(result: FitResult) -> Iterator[str]:
     """Yield what the promise of a fit rests on."""
-    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
+    kind = say.DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         yield f"The theorem speaks of {kind} features only. The error and the lower bound hold for any."
     elif result.verdict is Verdict.CERTIFIED:
@@ -122,13 +96,13 @@ def _constants(result: FitResult) -> Iterator[str]:
     if result.constant is None or error is None:
         yield f"The tests passed at eps = {number(eps)}. {_no_constant(result)}"
         return
-    class_ = Names.of(result).halfspaces(result.transform.through)
+    class_, found = Names.of(result).halfspaces(result.transform.through), say.constant(result.constant)
     yield (
-        f"These tests support: error at most {constant(result.constant)} opt + {number(eps)}, "
+        f"These tests support: error at most {found} opt + {number(eps)}, "
         f"whichever labels were flipped. Here opt is the least error of a halfspace {class_}."
     )
     yield (
-        f"{constant(result.constant)} is an empirical worst case: a program found none worse among "
+        f"{found} is an empirical worst case: a program found none worse among "
         "distributions that pass. It is not a theorem."
     )
     if result.promise is not None and result.promise.code is PromiseCode.VACUOUS:
@@ -152,11 +126,11 @@ def _no_constant(result: FitResult) -> str:
     return "No constant is known here."
 
 
-def bound_details(result: FitResult | CertifyResult, certificate: CertificateRecord) -> Iterator[str]:
+def bound_details(result: Result, certificate: CertificateRecord) -> Iterator[str]:
     """Yield the certified interval, how it was found, and where it is weakest."""
     opt, rows = certificate.opt, plural(certificate.n_rows, "row")
     class_ = Names.of(result).halfspaces(opt.through, certificate)
-    yield f"U, the error of this classifier on {rows}, is {percent(certificate.error)}."
+    yield f"U, the error of this classifier on {rows}, is {say.percent(certificate.error)}."
     if certificate.n_errors == 0:
         yield "So the best possible is 0: these labels can be separated."
         return
@@ -173,12 +147,12 @@ def bound_details(result: FitResult | CertifyResult, certificate: CertificateRec
         whose, condition = "all rows of the data, as for new ones,", "; for new rows, if rows are independent"
     else:
         whose, condition = "new rows from the same source", ", if rows are independent"
-    yield f"For {whose} L is {at_least(opt.lower)}, with confidence {confidence(result.tau)}{condition}."
+    yield f"For {whose} L is {at_least(opt.lower)}, with confidence {say.confidence(result.tau)}{condition}."
     if certificate.method is CertificateMethod.SETS:
         found = plural(certificate.n_sets, "separate group")
         yield f"L was counted: {found} of rows each force at least one error."
     else:
-        low, high = degrees(certificate.angle_low), degrees(certificate.angle_high)
+        low, high = say.degrees(certificate.angle_low), say.degrees(certificate.angle_high)
         yield (
             f"L is weakest for classifiers {low} to {high} from the direction of the certificate. Where the "
             "curve dips, a better one could hide."
@@ -187,19 +161,20 @@ def bound_details(result: FitResult | CertifyResult, certificate: CertificateRec
 
 def candidate_details(result: FitResult) -> Iterator[str]:
     """Yield how the returned halfspace was found, and why the search ended."""
-    if result.chosen is not None and result.candidates[result.chosen :]:
-        chosen = method_words(result.candidates[result.chosen].method)
+    candidates = result.candidates
+    if result.chosen is not None and candidates[result.chosen :]:
         choice = (
-            f", and chosen on held-out rows among {count(len(result.candidates))} candidates; the bound allows for it"
+            f", and chosen on held-out rows among {count(len(candidates))} candidates; the bound allows for it"
+            if len(candidates) > 1
+            else ""
         )
-        yield f"Found by {chosen}{choice if len(result.candidates) > 1 else ''}."
-    yield f"The search ended because {stop_words(result.stop)}."
+        yield f"Found by {say.method_words(candidates[result.chosen].method)}{choice}."
+    yield f"The search ended because {say.stop_words(result.stop)}."
 
 
 def feature_details(result: FitResult) -> Iterator[str]:
     """Yield which rows and which halfspace the figures of the features are of."""
-    shown = transform_words(result.transform.kind)
-    yield f"Figures show {shown}. Gaussian features follow the lines."
+    yield f"Figures show {say.transform_words(result.transform.kind)}. Gaussian features follow the lines."
     if shown_candidate(result) != result.chosen:
         yield (
             f"Distances are from the boundary of candidate {shown_candidate(result)}, the last of the tested "
@@ -228,7 +203,6 @@ _SHAPE = 0.15
 _FEW_VALUES = 0.05
 """Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
 
-_OR_RANKS = "or use normal scores"
 _REPLACE = "Transform {} by QuantileTransformer (normal output) or logarithms; this may not be enough."
 
 
@@ -253,23 +227,13 @@ class Cause(enum.Enum):
     )
     JOINT = (
         "the {shape} of {} is not {distribution}",
-        f"Inspect {{}} for outliers, clipping and duplicates, {_OR_RANKS}.",
+        "Inspect {} for outliers, clipping and duplicates, or use normal scores.",
     )
     BOUNDARY = (
         "rows near the boundary are not {distribution}",
         "Look at the rows with a small margin; more rows will not change this.",
     )
     TESTER = ("{failure}", "{remedy}")
-
-    @property
-    def clause(self) -> str:
-        """Return what is said of the features."""
-        return self.value[0]
-
-    @property
-    def remedy(self) -> str:
-        """Return what to do."""
-        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,97 +246,87 @@ class Diagnosis:
     distribution: str = "Gaussian"
 
     def clause(self) -> str:
-        """Return the cause as a clause."""
-        return self._filled(self.cause.clause)
+        return self._filled(self.cause.value[0])
 
     def remedy(self) -> str:
-        """Return the remedy as a sentence."""
-        return self._filled(self.cause.remedy)
+        return self._filled(self.cause.value[1])
 
     def _filled(self, words: str) -> str:
-        known = WORDS.get(self.tester)
+        known, one = WORDS.get(self.tester), len(self.features) == 1
         failure = known.failure.rstrip(".") if known else f"tester {self.tester} rejects the rows"
         return words.format(
-            listed(self.features) or "the features",
-            **({"is": "is", "has": "has"} if len(self.features) == 1 else {"is": "are", "has": "have"}),
-            shape="shape" if len(self.features) == 1 else "joint shape",
+            say.listed(self.features) or "the features",
+            **{"is": "is" if one else "are", "has": "has" if one else "have"},
+            shape="shape" if one else "joint shape",
             distribution=self.distribution,
-            failure=f"{failure[:1].lower()}{failure[1:]}",
+            failure=say.clause(failure),
             remedy=known.remedy if known else "Ask the author of this tester.",
         )
 
 
 def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     """Return the cause of the leading rejection of a result; None where there is none."""
-    leading = leading_rejection(result.testers)
-    names = result.data.features
+
+    def named(features: Iterable[int]) -> tuple[str, ...]:
+        names = result.data.features
+        return tuple(say.quoted(names[j]) if j < len(names) else say.numbered(j) for j in features)
+
     flawed = next((one for one in result.transforms if one.kind is Transform.ISOTROPIC and one.features), None)
     if flawed is not None:
-        cause = Cause.CONSTANT if flawed.constant else Cause.COPIES
-        return Diagnosis(cause, _names(names, flawed.features))
-    if leading is None:
+        return Diagnosis(Cause.CONSTANT if flawed.constant else Cause.COPIES, named(flawed.features))
+    first = leading.leading_rejection(result.testers)
+    if first is None:
         return None
-    tester = leading.tester
     distribution = "elliptical" if result.transform.kind == Transform.RADIAL else "Gaussian"
-    of_moments = tester in MomentTester.words
-    if is_localized(leading) and (of_moments or tester == AcceptanceTester.name):
-        return Diagnosis(Cause.BOUNDARY, (), tester, distribution)
+    of_moments = first.tester in MomentTester.words
+    if leading.is_localized(first) and (of_moments or first.tester == AcceptanceTester.name):
+        return Diagnosis(Cause.BOUNDARY, (), first.tester, distribution)
     if not of_moments:
-        return Diagnosis(Cause.TESTER, (), tester, distribution)
-    rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
+        return Diagnosis(Cause.TESTER, (), first.tester, distribution)
     if indicators := _indicators(result):
-        return Diagnosis(Cause.FEW_VALUES, indicators, tester, distribution)
-    telling = next((one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading)
+        return Diagnosis(Cause.FEW_VALUES, indicators, first.tester, distribution)
+    rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
+    telling = next((one for one in rejected if one.tester == leading.MOMENTS and leading.is_of_all_rows(one)), first)
     measured = result.measurements if isinstance(result, FitResult) else None
-    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
-    if shapes:
-        # the strongest cause, and every feature of which it is true
+    if shapes := _evident_shapes(telling) if measured is None else _measured_shapes(measured):
+        # the strongest cause, and every feature of which it is true: those that the evidence shows come first
         worst = max(shapes.values(), key=lambda one: (one[0] is Cause.CONSTANT, one[1]))[0]
-        shown = set(_evident_variables(telling))  # which the evidence shows come first
-        found = sorted((j for j in shapes if shapes[j][0] is worst), key=lambda j: -shapes[j][1])
-        found.sort(key=lambda j: j not in shown)
-        return Diagnosis(worst, _names(names, found), tester, distribution)
-    first = _names(names, dict.fromkeys(_leading_moment(telling)))
+        shown = {j for evidence in telling.evidence for j in _variables(evidence)}
+        found = (j for j in shapes if shapes[j][0] is worst)
+        ordered = sorted(found, key=lambda j: (j not in shown, -shapes[j][1]))
+        return Diagnosis(worst, named(ordered), first.tester, distribution)
     # another transform cures means and covariances, and nothing else; perhaps it was tried
     tried = result.transform.whitened or bool(result.transforms)
-    cause = Cause.JOINT if tried or _highest_degree(telling) > 2 else Cause.SCALE
-    return Diagnosis(cause, first, tester, distribution)
+    cause = Cause.JOINT if tried or _degree(telling) > 2 else Cause.SCALE
+    return Diagnosis(cause, named(dict.fromkeys(_leading_moment(telling))), first.tester, distribution)
 
 
 def _indicators(result: FitResult | MomentTestResult) -> tuple[str, ...]:
     """Return the names of features that stand for a value of a category, or for a gap."""
-    encoding = result.data.encoding
-    columns = () if encoding is None else encoding.columns
+    columns = () if result.data.encoding is None else result.data.encoding.columns
     named = (Part.IS, Part.OTHER, Part.MISSING)
-    return tuple(quoted(one.name) for column in columns for one in column.features if one.part in named)
+    return tuple(say.quoted(one.name) for column in columns for one in column.features if one.part in named)
 
 
-def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
-    return tuple(quoted(names[j]) if j < len(names) else numbered(j) for j in features)
-
-
-def _leading_moment(one: TestResult) -> tuple[int, ...]:
-    """Return the variables of the moment that tells; empty where none does."""
-    match simplest_evidence(one):
-        case Evidence(Moment(variables, False)):
+def _variables(evidence: Evidence) -> tuple[int, ...]:
+    """Return the features of a moment; none of other subjects and of sketched moments."""
+    match evidence.subject:
+        case Moment(variables, False):
             return variables
     return ()
 
 
-def _evident_variables(one: TestResult) -> Iterator[int]:
-    """Yield the variables of the moments that the evidence names."""
-    for evidence in one.evidence:
-        match evidence.subject:
-            case Moment(variables, False):
-                yield from variables
+def _leading_moment(one: TestResult) -> tuple[int, ...]:
+    evidence = leading.simplest_evidence(one)
+    return () if evidence is None else _variables(evidence)
 
 
-def _highest_degree(one: TestResult) -> int:
+def _degree(one: TestResult) -> int:
     """Return the degree of the leading moment; directions and everything else stand for 2."""
-    return len(_leading_moment(one)) if one.tester == MOMENTS and one.evidence else 2
+    return len(_leading_moment(one)) if one.tester == leading.MOMENTS and one.evidence else 2
 
 
-Shapes = dict[int, tuple[Cause, float]]
+Shapes: TypeAlias = dict[int, tuple[Cause, float]]
 """By feature, what is wrong with its shape and how much; features without a fault are absent."""
 
 
@@ -380,47 +334,40 @@ def _measured_shapes(measured: DiagnosticsRecord) -> Shapes:
     """Return shapes from the moments he_m / sqrt(m!) of each feature, of degrees 1 to 4."""
     found = {}
     for j, row in enumerate(measured.feature_moments):
-        if len(row) > 1:
-            one, two, *higher = row
-            square = 1 + math.sqrt(2) * two
-            three = math.sqrt(6) * higher[0] + 3 * one if higher else math.nan
-            four = math.sqrt(24) * higher[1] + 6 * square - 3 if len(higher) > 1 else math.nan
-            found[j] = _shape(one, square, three, four)
+        one, two, three, four = (*row, *4 * [math.nan])[:4]
+        square = 1 + math.sqrt(2) * two
+        cube, fourth = math.sqrt(6) * three + 3 * one, math.sqrt(24) * four + 6 * square - 3
+        found[j] = _shape(one, square, cube, fourth)
     return {j: shape for j, shape in found.items() if shape is not None}
 
 
 def _evident_shapes(one: TestResult) -> Shapes:
     """Return shapes from the moments that the evidence names, where they are of one feature."""
-    degree = _highest_degree(one)
-    if one.tester != MOMENTS or degree > 2:
+    degree = _degree(one)
+    if one.tester != leading.MOMENTS or degree > 2:
         return {}
     means: dict[int, dict[int, float]] = {}
     for evidence in one.evidence:
-        match evidence.subject:
-            case Moment(variables, False) if len(set(variables)) == 1:
-                means.setdefault(variables[0], {})[len(variables)] = evidence.observed
+        variables = _variables(evidence)
+        if len(set(variables)) == 1:
+            means.setdefault(variables[0], {})[len(variables)] = evidence.observed
     if degree == 1:
         return {j: (Cause.CONSTANT, 1.0) for j, powers in means.items() if _is_constant(powers)}
     # the leading evidence is of the lowest degree beyond its limit, so means are about 0
-    shapes = {
-        j: _shape(0.0, powers[2], math.nan, powers.get(4, math.nan))
-        for j, powers in sorted(means.items())
-        if 2 in powers
-    }
-    return {j: shape for j, shape in shapes.items() if shape is not None}
+    nan = math.nan
+    found = {j: _shape(0.0, powers.get(2, nan), nan, powers.get(4, nan)) for j, powers in sorted(means.items())}
+    return {j: shape for j, shape in found.items() if shape is not None}
 
 
 def _is_constant(powers: dict[int, float]) -> bool:
     """Return whether a mean of powers is the power of the mean."""
-    mean = powers.get(1)
-    if mean is None or not abs(mean) < _LARGEST:
-        return False
+    mean = powers.get(1, math.nan)
     even = ((k, found) for k, found in powers.items() if k % 2 == 0)
-    return any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)
+    return abs(mean) < _LARGEST and any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)
 
 
 def _shape(mean: float, square: float, cube: float, fourth: float) -> tuple[Cause, float] | None:
-    """Return what skew and tails of four raw moments say; what is not known is fine."""
+    """Return what skew and tails of four raw moments say; what is not known (NaN) is fine."""
     if not max(abs(mean), abs(square)) < _LARGEST:
         return None
     variance = square - mean**2

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.report.svg import Axis, Bars, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
-from streamhalf.report.tables import Cells, Result, Table, candidate_table, evidence_table
+from streamhalf.report.tables import Cells, Table, candidate_table, evidence_table
 from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
-from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, TestResult
+from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, Result, TestResult
 
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""

@@ -13,26 +13,12 @@ from typing import Any, TypeAlias
 
 from streamhalf.config import SETTINGS, show_size
 from streamhalf.redact import plural
-from streamhalf.report.words import (
-    ABSENT,
-    TAU,
-    Names,
-    at_least,
-    constant,
-    count,
-    degrees,
-    listed,
-    method_words,
-    nbytes,
-    number,
-    percent,
-    seconds,
-)
+from streamhalf.report import words as say
+from streamhalf.report.words import ABSENT, Names, at_least, count, nbytes, number, percent
 from streamhalf.results import (
     CandidateRecord,
     CertificateMethod,
     CertificateRecord,
-    CertifyResult,
     ColumnRecord,
     ColumnUse,
     DropReason,
@@ -41,6 +27,7 @@ from streamhalf.results import (
     Method,
     Outcome,
     PassRecord,
+    Result,
     Role,
     TestResult,
     Transform,
@@ -53,15 +40,13 @@ from streamhalf.testers.leading import SCALED_BY_ETA, telling_evidence
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
 """Columns of a table: a label, and how to write its cell for one record."""
 
-Result: TypeAlias = FitResult | CertifyResult
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Formatted cells under a caption; the first cell of a row is its heading.
 
-    Columns are numbers, aligned to the right, unless their label is among the words, which may
-    break, or the names, which may not.
+    Columns are numbers, aligned to the right, unless their label is among the words, which may break, or the names,
+    which may not.
     """
 
     caption: str
@@ -72,7 +57,6 @@ class Table:
 
     @classmethod
     def of(cls, caption: str, cells: Cells, records: Iterable[Any], **kinds: tuple[str, ...]) -> Table:
-        """Return a table with a row for each record; `kinds` are the words and the names."""
         rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
         return cls(caption, tuple(cells), rows, **kinds)
 
@@ -83,7 +67,8 @@ class Table:
 
     def csv(self) -> str:
         """Return plain numbers for a program, with units in the heading."""
-        units = [_unit({row[i][-1:] for row in self.rows} - {"", ABSENT}) for i in range(len(self.labels))]
+        ends = [{row[i][-1:] for row in self.rows} - {"", ABSENT} for i in range(len(self.labels))]
+        units = [one.pop() if one in ({"%"}, {"°"}) else "" for one in ends]
         stream = io.StringIO()
         write = csv.writer(stream, lineterminator="\n").writerow
         write(f"{name} ({unit})" if unit else name for name, unit in zip(self.labels, units, strict=True))
@@ -96,10 +81,6 @@ class Table:
         if label in self.words:
             return None
         return "unbroken" if label in self.names else "number"
-
-
-def _unit(ends: set[str]) -> str:
-    return ends.pop() if ends in ({"%"}, {"°"}) else ""
 
 
 def _bare(cell: str, unit: str) -> str:
@@ -135,25 +116,22 @@ def deciding(test_results: Iterable[TestResult]) -> list[TestResult]:
 
 
 def by_tester(test_results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
-    """Return the test results of each tester."""
     found: dict[str, list[TestResult]] = {}
     for one in test_results:
         found.setdefault(one.tester, []).append(one)
     return found
 
 
-def remark_words(one: TestResult) -> str:
-    """Return candidate, scale, sketch and role of a test result, where they matter."""
-    said = []
-    if one.candidate is not None:
-        said.append(f"candidate {one.candidate}")
-    if one.scale is not None:
-        said.append(f"{'eta' if one.tester in SCALED_BY_ETA else 'delta'} {number(one.scale)}")
-    if one.role is Role.EARLY or not one.has_say:
-        said += filter(None, [_ROLES.get(one.role)])
-    if one.directions is not None:
-        said.append(f"sketched on {one.directions} directions")
-    return " · ".join(said)
+def _remark(one: TestResult) -> str:
+    """Return candidate, scale, role and sketch of a test result, where they matter."""
+    scale = "eta" if one.tester in SCALED_BY_ETA else "delta"
+    said = (
+        "" if one.candidate is None else f"candidate {one.candidate}",
+        "" if one.scale is None else f"{scale} {number(one.scale)}",
+        "" if one.has_say else _ROLES.get(one.role, ""),
+        "" if one.directions is None else f"sketched on {one.directions} directions",
+    )
+    return " · ".join(filter(None, said)) or ABSENT
 
 
 def result_table(caption: str, found: Iterable[TestResult], names: Names, *labels: str) -> Table:
@@ -166,27 +144,22 @@ def result_table(caption: str, found: Iterable[TestResult], names: Names, *label
         "limit": lambda one: number(one.limit if one.has_say else math.nan),
         "chance alone": lambda one: number(one.null_quantile),
         "rows": lambda one: count(one.n_rows),
-        "rows needed": lambda one: count(one.rows_needed),
         "worst": lambda one: names.evidence(one.evidence[0]) if one.evidence else ABSENT,
-        "remark": lambda one: remark_words(one) or ABSENT,
+        "remark": _remark,
     }
     cells = {label: known[label] for label in labels}
-    words = ("outcome", "worst", "remark")
-    return Table.of(caption, cells, found, words=words, names=("tester", "pass"))
+    return Table.of(caption, cells, found, words=("outcome", "worst", "remark"), names=("tester", "pass"))
 
 
 def tester_summary(test_results: Iterable[TestResult]) -> Table:
-    """Return one row for each tester: how often which outcome, and its worst word."""
+    """Return one row for each tester: how often which outcome, and its worst result."""
     rows = []
     for name, own in by_tester(deciding(test_results)).items():
         ordered = sorted(own, key=lambda one: (not one.has_say, list(Outcome).index(one.outcome)))
-        counts = Counter(map(outcome_words, ordered))
-        outcomes = ", ".join(f"{n} {word}" for word, n in counts.items())
+        outcomes = ", ".join(f"{n} {word}" for word, n in Counter(map(outcome_words, ordered)).items())
         worst = worst_of(own)
-        cells = (ABSENT,) * 3
-        if worst is not None:
-            cells = (number(worst.statistic), number(worst.limit), worst.pass_name)
-        rows.append((name, outcomes, *cells))
+        shown = (ABSENT,) * 3 if worst is None else (number(worst.statistic), number(worst.limit), worst.pass_name)
+        rows.append((name, outcomes, *shown))
     labels = ("tester", "outcomes", "worst", "limit", "in pass")
     return Table("Testers", labels, tuple(rows), words=("tester", "outcomes"), names=("in pass",))
 
@@ -204,17 +177,19 @@ def tester_details(test_results: Iterable[TestResult], names: Names) -> tuple[Ta
 
 def lacking_table(result: FitResult) -> Table:
     """Return the testers that had too few rows for an answer."""
-    lacking = [
+    lacking = (
         one
         for one in result.testers
         if (one.has_say and one.outcome is Outcome.INCONCLUSIVE)
         or (one.role is Role.REFINEMENT and one.rows_needed is not None)
-    ]
-    labels = ("tester", "rows", "rows needed")
-    found = result_table(
-        "Testers with too few rows; each uses only a part of all rows", lacking, Names.of(result), *labels
     )
-    return replace(found, labels=("tester", "rows it used", "rows it needs"))
+    cells: Cells = {
+        "tester": lambda one: one.tester,
+        "rows it used": lambda one: count(one.n_rows),
+        "rows it needs": lambda one: count(one.rows_needed),
+    }
+    caption = "Testers with too few rows; each uses only a part of all rows"
+    return Table.of(caption, cells, lacking, words=("outcome", "worst", "remark"), names=("tester", "pass"))
 
 
 def evidence_table(one: TestResult, names: Names) -> Table:
@@ -231,20 +206,19 @@ def evidence_table(one: TestResult, names: Names) -> Table:
 
 def transform_table(result: FitResult) -> Table:
     """Return the outcome for each transform, and the strongest evidence against it."""
-    labels = ("transform", "outcome", "judged by", "strongest evidence")
-    rows = tuple(
-        (
-            f"{one.kind}, taken" if one.kind == result.transform.kind else str(one.kind),
-            "impossible" if one.problem and one.outcome is Outcome.REJECTED else _judged(one),
-            "held-out rows" if one.tried else "a sample",
-            _problem(result, one) or _strongest(result, one),
-        )
-        for one in result.transforms
-    )
-    return Table("Transforms", labels, rows, words=labels[2:], names=labels[:2])
+    cells: Cells = {
+        "transform": lambda one: f"{one.kind}, taken" if one.kind == result.transform.kind else str(one.kind),
+        "outcome": _tried,
+        "judged by": lambda one: "held-out rows" if one.tried else "a sample",
+        "strongest evidence": lambda one: _problem(result, one) or _strongest(result, one),
+    }
+    words, names = ("judged by", "strongest evidence"), ("transform", "outcome")
+    return Table.of("Transforms", cells, result.transforms, words=words, names=names)
 
 
-def _judged(trial: TransformTrial) -> str:
+def _tried(trial: TransformTrial) -> str:
+    if trial.problem and trial.outcome is Outcome.REJECTED:
+        return "impossible"
     return str(trial.outcome if trial.evidence else Outcome.NOT_JUDGED)
 
 
@@ -252,10 +226,8 @@ def _problem(result: FitResult, trial: TransformTrial) -> str:
     """Return why there is no such transform, features by their names."""
     if not trial.features:
         return trial.problem
-    names = listed([result.data.feature_names[j] for j in trial.features])
-    if trial.constant:
-        return f"constant there: {names}"
-    return f"{names} repeat each other there, or hardly vary"
+    names = say.listed([result.data.feature_names[j] for j in trial.features])
+    return f"constant there: {names}" if trial.constant else f"{names} repeat each other there, or hardly vary"
 
 
 def _strongest(result: FitResult, trial: TransformTrial) -> str:
@@ -264,8 +236,7 @@ def _strongest(result: FitResult, trial: TransformTrial) -> str:
         return ABSENT
     taken = trial.kind == result.transform.kind or trial.kind is Transform.STORED
     names = Names.of(result) if taken else Names(result.data.features)
-    said = f"{number(first.observed)}, a Gaussian has {number(first.expected)}"
-    return f"{names.evidence(first)}: {said}"
+    return f"{names.evidence(first)}: {number(first.observed)}, a Gaussian has {number(first.expected)}"
 
 
 def constant_table(result: FitResult) -> Table:
@@ -276,7 +247,7 @@ def constant_table(result: FitResult) -> Table:
         "eps": lambda one: number(one.eps),
         "quadratics off by less than": lambda one: number(one.deviation),
         "slab masses off by less than": lambda one: number(one.masses_off),
-        "constant C": lambda one: constant(one.constant),
+        "constant C": lambda one: say.constant(one.constant),
         "C · error + eps": lambda one: percent(math.nan if one.constant is None else one.constant * error + one.eps),
     }
     return Table.of("Constant by scale", cells, result.promises)
@@ -288,12 +259,12 @@ def constant_table(result: FitResult) -> Table:
 def column_table(encoding: EncodingRecord | None) -> Table:
     """Return what became of every column of a table; empty without an encoding."""
     cells: Cells = {
-        "column": lambda one: str(one.name),
-        "used as": lambda one: _DROPPED[one.reason] if one.reason else str(one.use.value),
+        "column": lambda one: one.name,
+        "used as": lambda one: _DROPPED[one.reason] if one.reason else str(one.use),
         "features": lambda one: count(len(one.features)),
         "gaps": lambda one: count(one.gaps) if one.gaps else "",
         "filled with": _filled_with,
-        "left out": lambda one: "" if one.base is None else str(one.base),
+        "left out": lambda one: one.base or "",
     }
     words = ("used as", "filled with", "left out")
     columns = () if encoding is None else encoding.columns
@@ -305,7 +276,7 @@ def _filled_with(column: ColumnRecord) -> str:
         return ""
     if column.use is ColumnUse.CATEGORY:
         return "a value of its own"
-    return "" if column.fill is None else f"{number(column.fill)}"
+    return "" if column.fill is None else number(column.fill)
 
 
 _DROPPED = {
@@ -320,21 +291,20 @@ _DROPPED = {
 
 def label_table(result: Result) -> Table:
     """Return errors by label, and of the constant guess; empty if they are not known."""
-    labels = ("label", "rows", "wrong", "share")
-    found = None if result.error is None else result.error.by_label
-    if found is None:
-        return Table("Errors by label", labels, (), words=labels[:1])
-    names = Names.of(result)
-    rows, errors = found.positive + found.negative, found.positive_errors + found.negative_errors
-    lines = (
-        (names.label(1), found.positive, found.positive_errors, found.rates[0]),
-        (names.label(-1), found.negative, found.negative_errors, found.rates[1]),
-        ("both", rows, errors, errors / max(1, rows)),
-        ("balanced (mean of the two)", None, None, found.balanced),
-        (f"always guessing {names.label(found.guess)}", rows, min(found.positive, found.negative), found.guess_error),
-    )
-    cells = tuple((name, count(n), count(wrong), percent(share)) for name, n, wrong, share in lines)
-    return Table("Errors by label", labels, cells, words=labels[:1])
+    labels, cells = ("label", "rows", "wrong", "share"), []
+    if result.error is not None and (found := result.error.by_label) is not None:
+        names = Names.of(result)
+        rows, errors = found.positive + found.negative, found.positive_errors + found.negative_errors
+        guess, wrong = f"always guessing {names.label(found.guess)}", min(found.positive, found.negative)
+        lines = (
+            (names.label(1), found.positive, found.positive_errors, found.rates[0]),
+            (names.label(-1), found.negative, found.negative_errors, found.rates[1]),
+            ("both", rows, errors, errors / max(1, rows)),
+            ("balanced (mean of the two)", None, None, found.balanced),
+            (guess, rows, wrong, found.guess_error),
+        )
+        cells = [(name, count(n), count(n_wrong), percent(share)) for name, n, n_wrong, share in lines]
+    return Table("Errors by label", labels, tuple(cells), words=labels[:1])
 
 
 def bound_table(certificate: CertificateRecord, names: Names) -> Table:
@@ -359,9 +329,9 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
         return lambda one: write(one) if one.method is Method.PATH else ABSENT
 
     cells: Cells = {
-        "found by": lambda one: method_words(one.method),
+        "found by": lambda one: say.method_words(one.method),
         "error": lambda one: percent(one.error),
-        "angle to the returned": lambda one: degrees(one.angle),
+        "angle to the returned": lambda one: say.degrees(one.angle),
         "threshold": lambda one: number(one.threshold),
         "scale delta": of_path(lambda one: number(one.delta)),
         "step": of_path(lambda one: number(one.step)),
@@ -370,47 +340,37 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
         "of expected": of_path(lambda one: number(ratio(one))),
         "nearby ones differ on, at most": lambda one: percent(one.beta),
     }
-    known = Table.of("Candidates", cells, candidates)
-    kept = [i for i in range(len(cells)) if any(row[i] != ABSENT for row in known.rows)]
-    rows = tuple((str(j), *(row[i] for i in kept)) for j, row in enumerate(known.rows))
-    labels = ("candidate", *(known.labels[i] for i in kept))
-    return Table(known.caption, labels, rows, words=("found by",))
+    known = {name: write for name, write in cells.items() if any(write(one) != ABSENT for one in candidates)}
+    table = Table.of("Candidates", known, candidates, words=("found by",))
+    rows = tuple((str(j), *row) for j, row in enumerate(table.rows))
+    return replace(table, labels=("candidate", *table.labels), rows=rows)
 
 
 def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     """Return what each pass read and kept, and all of them together."""
-    remote = any(one.bytes_moved or one.requests for one in passes)
-    cells: dict[str, Callable[[Any], str]] = {
-        "pass": lambda one: one.name,
-        "rows read": lambda one: count(one.rows_read),
-        "rows used": lambda one: count(one.rows_accepted),
-        "bytes read": lambda one: nbytes(one.bytes_read),
-        "time": lambda one: seconds(one.seconds),
-    }
-    if remote:
-        cells["over the network"] = lambda one: nbytes(one.bytes_moved)
-        cells["requests"] = lambda one: count(one.requests)
-    table = Table.of("Passes", cells, passes, names=("pass",))
-    if not passes:
-        return table
 
     def total(name: str) -> Any:
         return sum(getattr(one, name) for one in passes)
 
-    last = ["all", count(total("rows_read")), ABSENT, nbytes(total("bytes_read"))]
-    last.append(seconds(total("seconds")))
-    if remote:
-        last += [nbytes(total("bytes_moved")), count(total("requests"))]
-    return replace(table, rows=(*table.rows, tuple(last)))
+    fields = ("rows_read", "bytes_read", "rows_accepted", "seconds", "bytes_moved", "requests")
+    every = PassRecord("all", *map(total, fields))
+    cells: dict[str, Callable[[Any], str]] = {
+        "pass": lambda one: one.name,
+        "rows read": lambda one: count(one.rows_read),
+        "rows used": lambda one: ABSENT if one is every else count(one.rows_accepted),
+        "bytes read": lambda one: nbytes(one.bytes_read),
+        "time": lambda one: say.seconds(one.seconds),
+    }
+    if every.bytes_moved or every.requests:
+        cells["over the network"] = lambda one: nbytes(one.bytes_moved)
+        cells["requests"] = lambda one: count(one.requests)
+    return Table.of("Passes", cells, (*passes, every) if passes else (), names=("pass",))
 
 
 # provenance
 
 _WORDS = (
-    (
-        "linear classifier",
-        "says one label where a weighted sum of the features is at least a threshold, else the other",
-    ),
+    ("linear classifier", "one label where a weighted sum of the features is at least a threshold, else the other"),
     ("halfspace", "the rows to which a linear classifier gives one label; also the classifier itself"),
     ("U", "the error of this classifier on the rows that the certificate read"),
     ("L", "a share of these rows that every linear classifier gets wrong, or more"),
@@ -424,12 +384,10 @@ _WORDS = (
 
 
 def word_table() -> Table:
-    """Return technical words of a report and what they mean."""
     return Table("Words of this page", ("word", "meaning"), _WORDS, words=("word", "meaning"))
 
 
 def fact_table(result: Result) -> Table:
-    """Return data, parameters, versions and digests."""
     return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
 
 
@@ -452,7 +410,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
             yield "share of tau for L", number(certificate.opt.tau)
         yield "digest of every row", certificate.digest or ABSENT
     yield "seed", seed_words(result)
-    yield f"tau, {TAU}", number(result.tau)
+    yield f"tau, {say.TAU}", number(result.tau)
     versions = result.versions
     yield "streamhalf", versions.streamhalf
     yield "Python", versions.python
@@ -467,7 +425,6 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def setting_table(result: Result) -> Table:
-    """Return every setting of the run."""
     settings = {} if result.run is None else result.run.settings
     rows = tuple((name, _setting(name, value)) for name, value in settings.items())
     return Table("Settings", ("setting", "value"), rows, words=("setting", "value"))
