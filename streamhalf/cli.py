@@ -279,7 +279,7 @@ def fit(
         return 0
     with calling(given) as call:
         result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, state=state, **call)
-    finish(given, result, views.show_fit)
+    finish(given, result, views.show_classifier)
     return _required_code(require, result)
 
 
@@ -301,7 +301,7 @@ def update(
     document = read_fit(result, storage_options=read_config(given).storage_options)
     with naming("result", str(result)), calling(given) as call:
         found = streamhalf.update(document, store, state=state, check_old=check_old, **call)
-    finish(given, found, views.show_fit)
+    finish(given, found, views.show_classifier)
     return _required_code(require, found)
 
 
@@ -324,7 +324,7 @@ def certify(
     vector = read_weights(weights, storage_options=read_config(given).storage_options)
     with naming("weights", str(weights)), calling(given) as call:
         result = streamhalf.certify(store, weights=vector, **call)
-    finish(given, result, views.show_certificate)
+    finish(given, result, views.show_classifier)
     return _required_code(require, result)
 
 

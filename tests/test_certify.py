@@ -21,7 +21,7 @@ from streamhalf.cli import main
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.report.html import render_report
-from streamhalf.report.terminal import show_certificate
+from streamhalf.report.terminal import show_classifier
 from streamhalf.results import CertificateRecord, Halfspace, HalfspaceClass, OptRecord, Verdict, replace, seal
 from streamhalf.results.document import write_json
 from tests.saying import said
@@ -116,7 +116,7 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     assert central.lower_empirical >= result.opt.lower_empirical
     assert (result.certificate.direction, result.certificate.threshold) == ((1.0, 0.0), 1.0)
     console = Console(record=True, width=400)
-    show_certificate(console, result)
+    show_classifier(console, result)
     for text in (said(result), console.export_text(), render_report(result)):
         assert "another class" not in text
     assert streamhalf.verify(result, (X, y)).holds
@@ -369,7 +369,7 @@ def test_cli__files_of_another_kind_are_told(
 def test_certify__without_errors_0_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     X = np.random.default_rng(3).standard_normal((2_000, 3))
     found = streamhalf.certify((X, np.where(X[:, 0] >= 0, 1, -1)), weights=[1.0, 0.0, 0.0])
-    show_certificate(Console(width=500), found)
+    show_classifier(Console(width=500), found)
     told = capsys.readouterr().out
     assert (found.certificate.n_errors, found.opt.lower_empirical, found.ratio) == (0, 0.0, None)
     assert "would leave little sampling noise" not in told

@@ -15,24 +15,12 @@ from streamhalf import results
 from streamhalf.data.inspection import StoreReport
 from streamhalf.redact import plural
 from streamhalf.report import details, tables
+from streamhalf.report import words as say
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.voices import Face, face_of
-from streamhalf.report.words import (
-    ABSENT,
-    TAU,
-    Names,
-    about,
-    constant,
-    count,
-    duration,
-    nbytes,
-    notice_words,
-    number,
-    seconds,
-)
+from streamhalf.report.words import ABSENT, Names, about, constant, count, nbytes, number
 from streamhalf.testers.leading import leading_rejection
 
-_SPARE = "spare: for updates that repeat"
 _BESIDE = ("sample", "regression", "certificate")
 """Passes that test nothing and take no rows from others."""
 
@@ -48,7 +36,7 @@ _STYLES = {
 """How verdicts, outcomes and answers look."""
 
 _STYLED = ("outcome", "outcomes", "holds")
-_TONES = {"good": "bold green", "plain": "bold cyan", "bad": "bold yellow", "open": "bold yellow"}
+_TONES = {"good": "bold green", "bad": "bold yellow", "open": "bold yellow"}
 _DIGEST, _SHOWN = re.compile(r"\b[0-9a-f]{32,}\b"), 12
 
 
@@ -56,50 +44,38 @@ def show_test(console: Console, result: results.MomentTestResult, verbose: bool 
     """Print the outcome of a moment test, and what speaks against the features."""
     names = Names.of(result)
     show_face(console, face_of(result))
-    for text in details.test_details(result):
-        _say(console, text, "dim")
-    labels = ["tester", "outcome", "statistic", "limit", "chance alone", "rows"]
-    labels += ["remark"] if verbose else []
+    _say(console, *details.test_details(result), style="dim")
+    labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", *(["remark"] if verbose else []))
     show_table(console, tables.result_table("Testers", result.testers, names, *labels))
-    if verbose:
-        for one in result.testers:
-            if one.outcome is results.Outcome.REJECTED:
-                _show_evidence(console, one, names)
+    rejected = (one for one in result.testers if one.outcome is results.Outcome.REJECTED)
+    for one in rejected if verbose else ():
+        show_table(console, tables.evidence_table(one, names), title=True)
 
 
-def show_fit(console: Console, result: results.FitResult, verbose: bool = False) -> None:
-    """Print quality, promise and advice of a fit; with `verbose` also what they rest on."""
-    names = Names.of(result)
+def show_classifier(console: Console, result: results.Result, verbose: bool = False) -> None:
+    """Print quality, promise and advice of a classifier; with `verbose` also what they rest on."""
     show_face(console, face_of(result))
     if verbose:
-        for text in details.promise_details(result):
-            _say(console, text, "dim")
-        _show_bound(console, result)
-        shown = [tables.label_table(result), tables.transform_table(result)]
-        shown.append(tables.column_table(result.data.encoding))
-        shown += [tables.tester_summary(result.testers), tables.pass_table(result.passes)]
+        fitted = result if isinstance(result, results.FitResult) else None
+        shown = [tables.label_table(result)]
+        if fitted is not None:
+            _say(console, *details.promise_details(fitted), style="dim")
+            shown += [tables.transform_table(fitted), tables.column_table(fitted.data.encoding)]
+            shown.append(tables.tester_summary(fitted.testers))
+        if result.certificate is not None:
+            _say(console, *details.bound_details(result, result.certificate), style="dim")
+        shown.append(tables.pass_table(result.passes))
+        if (rejection := leading_rejection(result.testers)) is not None:
+            shown.append(tables.evidence_table(rejection, Names.of(result)))
         for table in shown:
             if table.rows:
                 show_table(console, table, title=True)
-        if (rejection := leading_rejection(result.testers)) is not None:
-            _show_evidence(console, rejection, names)
-    _show_seed(console, result, verbose)
+    more = "" if verbose else "; -v shows testers, labels and passes"
+    _say(console, f"seed {tables.seed_words(result)}{more}", style="dim")
 
 
 def show_columns(console: Console, encoding: results.EncodingRecord) -> None:
-    """Print what became of the columns of a table."""
     show_table(console, tables.column_table(encoding))
-
-
-def show_certificate(console: Console, result: results.CertifyResult, verbose: bool = False) -> None:
-    """Print quality and certificate of a classifier."""
-    show_face(console, face_of(result))
-    if verbose:
-        _show_bound(console, result)
-        for table in (tables.label_table(result), tables.pass_table(result.passes)):
-            if table.rows:
-                show_table(console, table, title=True)
-    _show_seed(console, result, verbose)
 
 
 def show_face(console: Console, face: Face) -> None:
@@ -116,14 +92,11 @@ def show_face(console: Console, face: Face) -> None:
         console.print(layout)
     console.print()
     promise, tone = face.promise, _TONES[face.promise.tone]
-    line = Text.assemble((f"{promise.sign} {promise.title}", tone), f" {promise.words}")
-    console.print(line)
+    console.print(Text.assemble((f"{promise.sign} {promise.title}", tone), f" {promise.words}"))
     if face.measured:
-        _say(console, face.measured, "dim")
-    for one in face.caveats:
-        console.print(_hanging("• ", one.replace("`", "")))
-    for one in face.advice:
-        console.print(_hanging("→ ", one.replace("`", "")))
+        _say(console, face.measured, style="dim")
+    for mark, words in (*(("• ", one) for one in face.caveats), *(("→ ", one) for one in face.advice)):
+        console.print(_hanging(mark, words.replace("`", "")))
     if face.command:
         console.print(_hanging("→ ", face.audit))
         console.print(Text(_pasted(face.command, console.width), "cyan"), soft_wrap=True)
@@ -154,23 +127,9 @@ def show_panel(console: Console, said: str, title: str) -> None:
     console.print(Text(said))
 
 
-def _say(console: Console, words: str, style: str = "") -> None:
-    console.print(Text(words, style))
-
-
-def _show_bound(console: Console, result: results.FitResult | results.CertifyResult) -> None:
-    if (certificate := result.certificate) is not None:
-        for text in details.bound_details(result, certificate):
-            _say(console, text, "dim")
-
-
-def _show_seed(console: Console, result: results.FitResult | results.CertifyResult, verbose: bool) -> None:
-    more = "" if verbose else "; -v shows testers, labels and passes"
-    _say(console, f"seed {tables.seed_words(result)}{more}", "dim")
-
-
-def _show_evidence(console: Console, one: results.TestResult, names: Names) -> None:
-    show_table(console, tables.evidence_table(one, names), title=True)
+def _say(console: Console, *lines: str, style: str = "") -> None:
+    for line in lines:
+        console.print(Text(line, style))
 
 
 def show_verification(console: Console, result: results.VerifyResult) -> None:
@@ -188,41 +147,37 @@ def show_verification(console: Console, result: results.VerifyResult) -> None:
     show_table(console, Table.of("Claims", cells, result.claims, words=tuple(cells)))
     failed = sum(not claim.holds for claim in result.claims)
     if not failed:
-        _say(console, "every claim holds", "green")
+        _say(console, "every claim holds", style="green")
         return
-    verb = "does" if failed == 1 else "do"
-    _say(console, f"{plural(failed, 'claim')} {verb} not hold", "bold red")
+    _say(console, f"{plural(failed, 'claim')} {'does' if failed == 1 else 'do'} not hold", style="bold red")
     if any(claim.name == results.AS_WRITTEN and not claim.holds for claim in result.claims):
         _say(console, "the document was changed after it was written: its digest does not fit")
 
 
 def show_plan(console: Console, record: results.PlanRecord) -> None:
     """Print rows, eps, what it would support, passes, bytes and memory."""
-    for text in plan_sentences(record):
-        _say(console, text)
+    _say(console, *plan_sentences(record))
     show_table(console, _budget_table(record))
     memory = f"{record.memory_nbytes / 2**20:,.0f} MiB"
     sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
-    _say(console, f"tau = {record.tau:g} ({TAU}); memory of one task: about {memory}{sketched}")
+    _say(console, f"tau = {record.tau:g} ({say.TAU}); memory of one task: about {memory}{sketched}")
 
 
 def plan_sentences(record: results.PlanRecord) -> Iterator[str]:
     """Yield whether so many rows suffice, and what Gaussian ones would support."""
     rare = record.rare_rows_needed
     rows = f"{plural(record.rows, 'row')} of {plural(record.dim, 'feature')}"
+    needs = f"{about(record.rows_needed)} rows"
     if rare is not None:
         rows += f", {100 * (record.positive or 0):g}% of them labelled +1,"
-        needs = f"{about(record.rows_needed)} rows, {about(rare)} of them of the rarer label"
-    else:
-        needs = f"{about(record.rows_needed)} rows"
+        needs += f", {about(rare)} of them of the rarer label"
     eps = f"eps = {number(record.eps)}"
     if record.conclusive:
         yield f"{rows} can judge {eps}." + (f" It takes {needs}." if rare is not None else "")
     elif record.rows_needed > record.rows:
         yield f"{rows} are too few for {eps}: a promise takes {needs}."
         yield "A halfspace, its error and the certificate are there for any number of rows."
-        at_hand = any(one.n_tasks is not None for one in record.passes)
-        table = f"for {record.rows_needed:,} rows" if not at_hand else "what a run makes of these"
+        table = "what a run makes of these" if _at_hand(record) else f"for {record.rows_needed:,} rows"
         yield f"The table is {table}."
     else:
         yield f"{rows} can judge {eps} only if half of them are held out: plan with `--reuse`."
@@ -235,49 +190,51 @@ def plan_sentences(record: results.PlanRecord) -> Iterator[str]:
         yield "With a threshold no constant is known here; the certificate needs none."
 
 
+def _at_hand(record: results.PlanRecord) -> bool:
+    """Return whether the plan is for data that were opened."""
+    return any(one.n_tasks is not None for one in record.passes)
+
+
 def _budget_table(record: results.PlanRecord) -> Table:
     """Return what the passes use and read, and would support."""
-    known = any(one.n_tasks is not None for one in record.passes)
-    wanted = (True, True, True, known, bool(record.promises))
+    wanted = (True, True, True, _at_hand(record), bool(record.promises))
     labels = ("pass", "rows used", "read", "tasks", "supports, about")
     head, *body = (tuple(itertools.compress(row, wanted)) for row in (labels, *_budgets(record)))
     return Table("Passes", head, tuple(body), words=("pass",))
 
 
 def _budgets(record: results.PlanRecord) -> Iterator[tuple[str, str, str, str, str]]:
-    supported = {
-        one.delta: f"{constant(one.constant)} opt + {number(one.eps)}"
-        for one in record.promises
-        if one.constant is not None
-    }
+    known = (one for one in record.promises if one.constant is not None)
+    supported = {one.delta: f"{constant(one.constant)} opt + {number(one.eps)}" for one in known}
     for one in record.passes:
         tested = "" if one.name in _BESIDE else supported.get(one.delta or 1.0, "")
         yield one.name, count(one.rows), nbytes(one.nbytes), count(one.n_tasks), tested
     # rows that others have learned from, or that are held out, are used once more
     again = (*_BESIDE, results.Stage.REFINE, results.Stage.THRESHOLDS)
     rows = sum(one.rows for one in record.passes if one.name not in again)
-    at_hand = any(one.n_tasks is not None for one in record.passes)
-    planned = record.rows if record.conclusive or at_hand else record.rows_needed
+    planned = record.rows if record.conclusive or _at_hand(record) else record.rows_needed
     if rows < planned and any(one.delta is not None for one in record.passes):
-        yield _SPARE, count(planned - rows), "", "", ""
+        yield "spare: for updates that repeat", count(planned - rows), "", "", ""
     tasks = sum(one.n_tasks or 0 for one in record.passes)
     yield "all", count(planned), nbytes(record.nbytes), count(tasks), ""
 
 
 def show_dry_run(console: Console, found: results.DryRunResult) -> None:
     """Print who would work, with what, how they read, and what the run would take."""
-    workers = plural(len(found.workers), "worker")
-    threads = plural(found.n_threads, "thread")
-    _say(console, f"Dry run on {found.place}: {workers} with {threads} can read {found.source}.")
-    _say(console, "Nothing was learnt and nothing was written.")
+    workers, threads = plural(len(found.workers), "worker"), plural(found.n_threads, "thread")
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    _say(console, f"Versions: {versions}.")
+    _say(
+        console,
+        f"Dry run on {found.place}: {workers} with {threads} can read {found.source}.",
+        "Nothing was learnt and nothing was written.",
+        f"Versions: {versions}.",
+    )
     cells: Cells = {
         "worker": lambda one: one.address,
         "threads": lambda one: count(one.n_threads),
         "memory for tasks": lambda one: ABSENT if one.memory_nbytes is None else nbytes(one.memory_nbytes),
         "has read": lambda one: f"{count(one.rows_read)} rows, {nbytes(one.bytes_read)}" if one.rows_read else ABSENT,
-        "in": lambda one: seconds(one.seconds) if one.rows_read else ABSENT,
+        "in": lambda one: say.seconds(one.seconds) if one.rows_read else ABSENT,
     }
     show_table(console, Table.of("Workers", cells, found.workers, words=("worker",)))
     for worker, name, there, here in found.differences:
@@ -285,10 +242,10 @@ def show_dry_run(console: Console, found: results.DryRunResult) -> None:
         console.print(Text.assemble(("notice:", "yellow"), line), soft_wrap=True)
     show_plan(console, found.plan)
     used, room = (f"{n / 2**20:,.0f} MiB" for n in (found.process_nbytes, found.memory_limit))
-    _say(console, f"{plural(found.n_tasks, 'task')}; a process takes up to {used} and has {room} for tasks.")
     _say(
         console,
-        f"At the speed of these reads the passes take about {duration(found.seconds)}. The search "
+        f"{plural(found.n_tasks, 'task')}; a process takes up to {used} and has {room} for tasks.",
+        f"At the speed of these reads the passes take about {say.duration(found.seconds)}. The search "
         "for the lower bound comes on top, as do further transforms and shared storage.",
     )
 
@@ -301,7 +258,7 @@ def show_store(console: Console, report: StoreReport) -> None:
     console.print(facts)
     for label, lines, style in (
         ("missing", report.missing, "bold red"),
-        ("notice", tuple(map(notice_words, report.notices)), "yellow"),
+        ("notice", tuple(map(say.notice_words, report.notices)), "yellow"),
         ("advice", report.advice, "cyan"),
     ):
         for line in lines:

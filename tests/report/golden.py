@@ -24,8 +24,8 @@ FOLDER = Path(__file__).parent / "golden"
 VERBOSE = ("accepted", "rejected", "certificate")
 READ = ("accepted", "certified", "rejected", "inconclusive", "one_class", "certificate")
 SHOW: dict[type, Callable[..., None]] = {
-    FitResult: terminal.show_fit,
-    CertifyResult: terminal.show_certificate,
+    FitResult: terminal.show_classifier,
+    CertifyResult: terminal.show_classifier,
     MomentTestResult: terminal.show_test,
 }
 NOTICES = {
