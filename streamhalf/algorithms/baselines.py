@@ -168,7 +168,7 @@ def _place(planes: list[Plane], laid: Block, whitening: Isotropic, point: Vector
     if point is None:
         scan = ThresholdScan(tuple(planes))
         return scan.finalize(scan.map(laid))
-    at = whitening.matrix @ (point - whitening.mean)
+    at = whitening.matrix @ (point - whitening.centre)
     return tuple(plane.moved_to(at) for plane in planes)
 
 

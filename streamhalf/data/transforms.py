@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
@@ -38,13 +39,9 @@ class RowTransform(Protocol):
     """Its name in records."""
 
     @classmethod
-    def from_record(cls, record: TransformRecord) -> Self:
-        """The map that a record of this kind describes."""
-        ...
+    def from_record(cls, record: TransformRecord) -> Self: ...
 
-    def apply(self, block: Block) -> Block:
-        """The rows in this transform, mutating nothing."""
-        ...
+    def apply(self, block: Block) -> Block: ...
 
     def to_stored(self, plane: Plane) -> Plane:
         """The plane among stored rows whose image in this transform is `plane`."""
@@ -63,9 +60,7 @@ class RowTransform(Protocol):
         ...
 
     @property
-    def record(self) -> TransformRecord:
-        """The map as plain numbers, from which `from_record` makes it again."""
-        ...
+    def record(self) -> TransformRecord: ...
 
 
 def rounding_of(matrix: NDArray[np.float64]) -> float:
@@ -97,40 +92,24 @@ class Identity:
     """Changes nothing."""
 
     kind: ClassVar[str] = Transform.STORED.value
+    rounding: ClassVar[float] = 0.0
 
     @classmethod
     def from_record(cls, record: TransformRecord) -> Self:
-        """No numbers are needed."""
         return cls()
 
     def apply(self, block: Block) -> Block:
-        """The block itself."""
         return block
 
     def to_stored(self, plane: Plane) -> Plane:
-        """The plane itself."""
         return plane
 
     def to_transformed(self, plane: Plane) -> Plane:
-        """The plane itself."""
         return plane
 
     @property
-    def rounding(self) -> float:
-        """Nothing is computed."""
-        return 0.0
-
-    @property
     def record(self) -> TransformRecord:
-        """No numbers are needed."""
         return TransformRecord(self.kind)
-
-
-def _centre_and_matrix(record: TransformRecord) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    centre, matrix = np.array(record.centre), np.array(record.matrix)
-    if matrix.shape != (len(centre), len(centre)) or not np.isfinite(matrix).all():
-        raise DataError(f"transform: matrix {matrix.shape} does not fit {len(centre)} features")
-    return centre, matrix
 
 
 def involved(direction: NDArray[np.float64]) -> tuple[int, ...]:
@@ -169,15 +148,35 @@ def find_varying(mean: NDArray[np.float64], spread: NDArray[np.float64]) -> NDAr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Isotropic:
-    """Mean (d,) and W (d, d), both float64: W covariance W^T is the identity.
+class _Affine:
+    centre: NDArray[np.float64]
+    matrix: NDArray[np.float64]
+
+    kind: ClassVar[str]
+
+    @property
+    def rounding(self) -> float:
+        return rounding_of(self.matrix)
+
+    @property
+    def record(self) -> TransformRecord:
+        return TransformRecord(self.kind, tuple(self.centre.tolist()), tuple(map(tuple, self.matrix.tolist())))
+
+
+def _centre_and_matrix(record: TransformRecord) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    centre, matrix = np.array(record.centre), np.array(record.matrix)
+    if matrix.shape != (len(centre), len(centre)) or not np.isfinite(matrix).all():
+        raise DataError(f"transform: matrix {matrix.shape} does not fit {len(centre)} features")
+    return centre, matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Isotropic(_Affine):
+    """Centre, the mean (d,), and W (d, d), both float64: W covariance W^T is the identity.
 
     W is the inverse root of the correlation matrix times the inverse scales of the features, so
     it is not symmetric unless they are all alike.
     """
-
-    mean: NDArray[np.float64]
-    matrix: NDArray[np.float64]
 
     kind: ClassVar[str] = Transform.ISOTROPIC.value
 
@@ -233,40 +232,28 @@ class Isotropic:
 
     @classmethod
     def from_record(cls, record: TransformRecord) -> Self:
-        """The map from plain numbers."""
         return cls(*_centre_and_matrix(record))
 
     def apply(self, block: Block) -> Block:
         """Whiten rows; centring happens in float64, because a mean may dwarf the spread."""
-        X = transform_rows(block.X, self.mean, self.matrix, block.X.dtype)
+        X = transform_rows(block.X, self.centre, self.matrix, block.X.dtype)
         return Block(X, block.y, block.rows)
 
     def to_stored(self, plane: Plane) -> Plane:
-        """W^T w, with the threshold moved by the mean."""
         normal = self.matrix.T @ plane.normal
-        return Plane(normal, plane.threshold + float(normal @ self.mean))
+        return Plane(normal, plane.threshold + float(normal @ self.centre))
 
     def to_transformed(self, plane: Plane) -> Plane:
         """W^-T w, with the threshold moved back; rows may lie in a subspace that W keeps."""
         normal = np.linalg.pinv(self.matrix).T @ plane.normal
-        return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
-
-    @property
-    def rounding(self) -> float:
-        """That of W (x - mean)."""
-        return rounding_of(self.matrix)
-
-    @property
-    def record(self) -> TransformRecord:
-        """Mean and matrix as plain numbers."""
-        return TransformRecord(self.kind, tuple(self.mean.tolist()), tuple(map(tuple, self.matrix.tolist())))
+        return Plane(normal, plane.threshold - float(plane.normal @ self.centre))
 
 
 _SUB_BATCH = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Radial:
+class Radial(_Affine):
     """Centre c (d,) and W (d, d), both float64: (x, y) goes to (s a W (x - c), s y).
 
     a > 0 gives the row the length of an N(0, I) one, s is a fair sign; both are drawn from `seed`
@@ -276,8 +263,6 @@ class Radial:
     A row at the centre stays at 0 with its label. `at_centre` is their share, for the record.
     """
 
-    centre: NDArray[np.float64]
-    matrix: NDArray[np.float64]
     seed: int
     at_centre: float = 0.0
 
@@ -285,7 +270,6 @@ class Radial:
 
     @classmethod
     def from_record(cls, record: TransformRecord) -> Self:
-        """The map from plain numbers."""
         if record.seed is None:
             raise DataError("transform: a radial one has a seed, and this has none; write it anew")
         return cls(*_centre_and_matrix(record), record.seed, record.at_centre)
@@ -331,15 +315,8 @@ class Radial:
         return Plane(normal)
 
     @property
-    def rounding(self) -> float:
-        """That of W (x - c): any length above 0 will do."""
-        return rounding_of(self.matrix)
-
-    @property
     def record(self) -> TransformRecord:
-        """Centre, matrix and seed as plain numbers."""
-        centre, rows = tuple(self.centre.tolist()), tuple(map(tuple, self.matrix.tolist()))
-        return TransformRecord(self.kind, centre, rows, self.seed, self.at_centre)
+        return structs.replace(self.affine().record, kind=self.kind, seed=self.seed, at_centre=self.at_centre)
 
 
 TRANSFORMS: tuple[type[RowTransform], ...] = (Identity, Isotropic, Radial)
@@ -347,8 +324,7 @@ TRANSFORMS: tuple[type[RowTransform], ...] = (Identity, Isotropic, Radial)
 
 def make_transform(record: TransformRecord) -> RowTransform:
     """Return the transform that a record describes."""
-    for kind in TRANSFORMS:
-        if kind.kind == record.kind:
-            return kind.from_record(record)
-    known = ", ".join(kind.kind for kind in TRANSFORMS)
-    raise DataError(f"transform: {record.kind!r} is unknown; expected one of {known}")
+    known = {kind.kind: kind for kind in TRANSFORMS}
+    if record.kind not in known:
+        raise DataError(f"transform: {record.kind!r} is unknown; expected one of {', '.join(known)}")
+    return known[record.kind].from_record(record)

@@ -147,7 +147,7 @@ def test_rounding__is_more_than_rows_are_off_by_whatever_the_matrix() -> None:
     rng = np.random.default_rng(5)
     X = 1e3 + rng.standard_normal((200, 1)) + 1e-4 * rng.standard_normal((200, 3))
     isotropic = Isotropic.from_rows(X)
-    radial = Radial(isotropic.mean, isotropic.matrix, seed=3)
+    radial = Radial(isotropic.centre, isotropic.matrix, seed=3)
     matrix, centre = fractions(radial.matrix), fractions(radial.centre)
     true = ((fractions(X) - centre) @ matrix.T).astype(np.float64)
     true /= np.linalg.norm(true, axis=1)[:, None]
