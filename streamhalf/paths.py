@@ -133,7 +133,6 @@ class Folder(Address):
             return stream.read(most_nbytes + 1)
 
     def write(self, file: str, content: bytes) -> None:
-        """Write a file whole."""
         if self.is_remote:  # an object appears when its upload is complete
             with storage_errors(f"{self.name}/{file}: cannot be written", self):
                 retrying(lambda: self._remote().pipe_file(self._path(file), content))
@@ -191,7 +190,6 @@ def _write_and_rename(target: Path, content: bytes) -> None:
 
 
 def write_text_to(path: AnyPath, text: str, *, storage_options: Mapping[str, Any] | None = None) -> None:
-    """Write a text whole, to a path or a URL."""
     if "://" not in os.fspath(path):
         write_bytes(path, text.encode("utf-8"))
         return

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from dask.base import compute
@@ -26,10 +26,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayReader(Reader):
-    """Rows of NumPy arrays."""
+    """Rows of NumPy arrays; passes read them in pieces of `unit_rows`, where these are kept rows of a store."""
 
     features: NDArray[Any]
     labels: NDArray[Any]
+    unit_rows: int | None = None
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the rows, read-only; views where they are neighbours."""
@@ -38,7 +39,6 @@ class ArrayReader(Reader):
         return X, y
 
     def prefetch(self, rows: RowRanges) -> bool:
-        """Return True: they are here."""
         return True
 
 
@@ -65,15 +65,7 @@ class PieceReader(Reader):
         return X, y
 
     def prefetch(self, rows: RowRanges) -> bool:
-        """Return True: they are here."""
         return True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptRows(ArrayReader):
-    """Rows of a store that are kept in memory; passes read them in the same pieces as there."""
-
-    unit_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,15 +89,14 @@ class DaskReader(Reader):
         return cls(features, labels, holding_client(features, labels))
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Compute the rows, here or where persisted chunks are."""
         X, y = self._compute(rows, self.features, self.labels)
         return X, y
 
     def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Compute the labels, and no features."""
         return self._compute(rows, self.labels)[0]
 
     def _compute(self, rows: RowRanges, *arrays: da.Array) -> list[NDArray[Any]]:
+        """Compute rows, here or where persisted chunks are."""
         first, here = rows.span.start, self.client is None
         lazy = [one[first : rows.span.stop] for one in arrays]
         found = compute(*lazy, scheduler="synchronous") if here else compute_on(self.client, *lazy)
@@ -128,80 +119,45 @@ _SAMPLE_ROWS = 1 << 18
 _N_THREADS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Shape and type of an array that is made when it is read."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    @property
-    def ndim(self) -> int:
-        """Return the number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of all its values."""
-        return int(np.prod(self.shape)) * self.dtype.itemsize
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Over(Reader):
-    """Rows made of another reader's."""
-
-    inner: Reader
-
-    @property
-    def labels(self) -> Any:
-        """Return the labels."""
-        return self.inner.labels
-
-    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Read the labels alone."""
-        return self.inner.read_labels(rows)
-
-    def find_missing(self, rows: RowRanges) -> str | None:
-        """Say what of the rows is not stored, or None."""
-        return self.inner.find_missing(self._stored(rows))
-
-    def prefetch(self, rows: RowRanges) -> bool:
-        """Have the rows fetched without waiting, where the other reader can."""
-        return self.inner.prefetch(self._stored(rows))
-
-    def _stored(self, rows: RowRanges) -> RowRanges:
-        return rows
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WithoutRows(_Over):
+class WithoutRows(Reader):
     """Another reader's rows but those that are left out, numbered without them."""
 
+    inner: Reader
     dropped: NDArray[np.int64]
 
     @property
     def features(self) -> Layout:
-        """Return shape and type of the features that are left."""
         X = self.inner.features
         return Layout((X.shape[0] - len(self.dropped), X.shape[1]), np.dtype(X.dtype))
 
     @property
     def labels(self) -> Layout | None:
-        """Return shape and type of the labels that are left."""
         y = self.inner.labels
         return None if y is None else Layout((y.shape[0] - len(self.dropped),), np.dtype(y.dtype))
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Read the rows, and leave out what lies between them."""
         stored = self._stored(rows)
         X, y = self.inner.read(stored)
         keep = self._kept(stored)
         return X[keep], y[keep]
 
     def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Read the labels alone."""
         stored = self._stored(rows)
         return self.inner.read_labels(stored)[self._kept(stored)]
+
+    def find_missing(self, rows: RowRanges) -> str | None:
+        return self.inner.find_missing(self._stored(rows))
+
+    def prefetch(self, rows: RowRanges) -> bool:
+        return self.inner.prefetch(self._stored(rows))
 
     def blocks(self, stored: RowRanges) -> RowRanges:
         """Return blocks of stored rows as ranges of the rows that are left."""
@@ -218,32 +174,43 @@ class WithoutRows(_Over):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FilledRows(_Over):
+class FilledRows(Reader):
     """Another reader's rows, gaps of features replaced by a value for each, and flagged beside.
 
     Features in `flagged` have an indicator of their gaps after the features.
     """
 
+    inner: Reader
     values: NDArray[np.float64]
     flagged: NDArray[np.int64]
 
     @property
     def features(self) -> Layout:
-        """Return shape and type of the features with their indicators."""
         X = self.inner.features
         return Layout((X.shape[0], X.shape[1] + len(self.flagged)), np.dtype(X.dtype))
 
+    @property
+    def labels(self) -> Any:
+        return self.inner.labels
+
+    @property
+    def unit_rows(self) -> int | None:
+        return self.inner.unit_rows
+
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Read the rows and fill their gaps."""
         X, y = self.inner.read(rows)
         gaps = np.isnan(X)
         filled = np.where(gaps, self.values.astype(X.dtype), X)
         return np.concatenate([filled, gaps[:, self.flagged].astype(X.dtype)], axis=1), y
 
-    @property
-    def unit_rows(self) -> int | None:
-        """Rows of a stored chunk that is read whole, else None."""
-        return self.inner.unit_rows
+    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
+        return self.inner.read_labels(rows)
+
+    def find_missing(self, rows: RowRanges) -> str | None:
+        return self.inner.find_missing(rows)
+
+    def prefetch(self, rows: RowRanges) -> bool:
+        return self.inner.prefetch(rows)
 
 
 def stored_numbers(dropped: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,7 +19,6 @@ class RowRange:
 
     @property
     def n_rows(self) -> int:
-        """How many rows the range holds."""
         return self.stop - self.start
 
     def split(self, step: int) -> tuple[RowRange, ...]:
@@ -51,6 +50,12 @@ class RowRanges:
         starts = np.arange(0, n_rows, step, dtype=np.int64)
         return cls(np.stack([starts, np.minimum(starts + step, n_rows)], axis=1))
 
+    @classmethod
+    def of_sizes(cls, sizes: Any) -> RowRanges:
+        """Neighbouring ranges of these sizes from row 0 on."""
+        stops = np.cumsum(sizes)
+        return cls(np.stack([stops - sizes, stops], axis=1))
+
     def __len__(self) -> int:
         return len(self.bounds)
 
@@ -79,17 +84,14 @@ class RowRanges:
 
     @property
     def n_rows(self) -> int:
-        """How many rows all ranges hold."""
         return int(self.sizes.sum())
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many rows each range holds."""
         return self.bounds[:, 1] - self.bounds[:, 0]
 
     @property
     def span(self) -> RowRange:
-        """From the first row to the last one."""
         return RowRange(int(self.bounds[0, 0]), int(self.bounds[-1, 1]))
 
     def numbers(self) -> NDArray[np.int64]:
@@ -151,12 +153,10 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """How many rows the block holds."""
         return len(self.y)
 
     @property
     def dim(self) -> int:
-        """How many features a row has."""
         return int(self.X.shape[1])
 
     def cut(self, window: slice) -> Block:
@@ -165,20 +165,15 @@ class Block:
 
     @classmethod
     def concatenate(cls, blocks: Sequence[Block]) -> Block:
-        """The rows of several blocks, one after the other."""
         if len(blocks) == 1:
             return blocks[0]
         return cls(*(np.concatenate([getattr(one, name) for one in blocks]) for name in ("X", "y", "rows")))
 
     def renumbered(self, first: int = 0) -> Block:
-        """The same rows as neighbours from a number on: what works by windows of row numbers finds them full.
-
-        For a sample in memory, which is the same however the data are chunked.
-        """
+        """The rows of a sample as neighbours: what works by windows of row numbers finds them full."""
         return Block(self.X, self.y, np.arange(first, first + self.n_rows, dtype=np.int64))
 
     def select(self, keep: NDArray[np.bool_]) -> Block:
-        """Return the rows where `keep` is true."""
         return self.take(np.flatnonzero(keep))  # several times faster than indexing with a mask
 
     def take(self, chosen: NDArray[np.int64]) -> Block:
@@ -197,7 +192,6 @@ class Reader(Protocol):
         ...
 
     def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Raw labels (n,) alone."""
         return self.read(rows)[1]
 
     def find_missing(self, rows: RowRanges) -> str | None:

@@ -40,7 +40,6 @@ class ArrayReport:
 
     @property
     def has_checksum(self) -> bool:
-        """Return True where chunks carry a checksum."""
         return any("crc32" in codec.lower() for codec in self.codecs)
 
 

@@ -140,7 +140,6 @@ def _map_exactly(function: Callable[[NDArray[Any]], NDArray[Any]], X: NDArray[An
 
 
 def predict_rows(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:
-    """The class of every row."""
     rows = np.asarray(X)
     if not np.isfinite(rows).all():
         first = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])

@@ -247,7 +247,6 @@ class RemoteStore(WrapperStore[Store]):
 
     @property
     def cache(self) -> ChunkCache:
-        """The cache of this process."""
         return cache_of(self.token)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.arrays import ArrayReader, DaskReader, KeptRows, stored_numbers
+from streamhalf.data.arrays import ArrayReader, DaskReader, stored_numbers
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
 from streamhalf.data.schema import (
     BITS,
@@ -43,10 +43,6 @@ _TINY_NBYTES, _KEPT_NBYTES = 64 << 10, 64 << 20
 _PROBES, _PROBE_ROWS = 4, 64
 
 
-def _no_rows() -> NDArray[np.int64]:
-    return np.empty(0, dtype=np.int64)
-
-
 class OwnColumns:
     """The user's columns of the stored rows, features or not; they stay in the process that opened the data."""
 
@@ -68,30 +64,9 @@ class OwnColumns:
 class Source:
     """A data set: how to read it, what a row is, and how rows fall into blocks.
 
-    Parameters
-    ----------
-    name
-        What the user called it, without credentials.
-    reader
-        Reads raw rows.
-    schema
-        Checks them and turns them into blocks.
-    blocks
-        Consecutive row ranges, aligned to what is read as a whole: stored chunks, or shards.
-    row_nbytes
-        Bytes of one row, label included, in memory.
-    fingerprint
-        Digest of shape, dtype and the values of sampled rows; the same whatever the chunking.
-    notices
-        What the user should know about the data.
-    encoding
-        How features were made of the columns of a table.
-    snapshot
-        Which snapshot of a versioned store is read.
-    dropped
-        Numbers of stored rows that are left out; rising.
-    own
-        The user's columns of the stored rows, where there are any.
+    `blocks` are aligned to what is read as a whole: stored chunks, or shards. `row_nbytes` are those
+    in memory, label included. `fingerprint` is a digest of shape, dtype and the values of sampled
+    rows, the same whatever the chunking. `dropped` are the stored rows that are left out, rising.
     """
 
     name: str
@@ -103,22 +78,19 @@ class Source:
     notices: tuple[Notice, ...] = ()
     encoding: EncodingRecord | None = None
     snapshot: str = ""
-    dropped: NDArray[np.int64] = field(default_factory=_no_rows)
+    dropped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     own: OwnColumns | None = None
 
     @property
     def n_rows(self) -> int:
-        """How many rows the data set has."""
         return self.blocks[-1].stop
 
     @property
     def dim(self) -> int:
-        """How many features a row has."""
         return self.schema.dim
 
     @property
     def is_labelled(self) -> bool:
-        """True if labels are read with the rows."""
         return not any(one.code is NoticeCode.LABELS_ABSENT for one in self.notices)
 
     @property
@@ -128,7 +100,6 @@ class Source:
 
     @property
     def working_dtype(self) -> np.dtype[Any]:
-        """Return the type that features are computed with."""
         return working_dtype(np.dtype(self.reader.features.dtype))
 
     @property
@@ -137,7 +108,6 @@ class Source:
         return self.reader.unit_rows
 
     def read(self, rows: RowRange) -> Block:
-        """Read and check a range of rows."""
         return self._read(RowRanges.of((rows,)))
 
     def _read(self, rows: RowRanges) -> Block:
@@ -184,9 +154,7 @@ class Source:
         return [RowRanges(np.concatenate([one.bounds for one in some])) for some in gathered]
 
     def read_each(self, ranges: RowRanges, following: RowRanges | None = None) -> Iterator[Block]:
-        """Read rows, a block of them at once, and the next while one is worked on.
-
-        After the last block the first of the `following` rows is asked for, where it can be.
+        """Read rows, a block of them at once, and the next, then the first `following` ones, while one is worked on.
 
         Where the kernel can be asked for the next, no thread is needed for it: next to one that
         computes, a thread that reads costs both a tenth of their time.
@@ -208,10 +176,7 @@ class Source:
             yield coming.result()
 
     def reblocked(self, block_rows: int) -> Source:
-        """The same rows, cut into blocks of `block_rows` whatever the stored chunks.
-
-        Blocks are no longer whole chunks, so every chunk is held against its checksum at once.
-        """
+        """The same rows in blocks of another size, no longer whole chunks, whose checksums are checked at once."""
         if block_rows < 1:
             raise UsageError(f"block_rows: {block_rows} given; use at least 1")
         blocks = RowRanges.evenly(self.n_rows, block_rows)
@@ -219,10 +184,7 @@ class Source:
 
     @property
     def has_tiny_chunks(self) -> bool:
-        """Return True for a small local data set in hundreds of tiny chunks, to be read once.
-
-        Objects that are far away are kept as they come.
-        """
+        """Return True for a small local data set in hundreds of tiny chunks, to be read once."""
         nbytes, reader = self.n_rows * self.row_nbytes, self.reader
         if not isinstance(reader, ZarrReader) or reader.remote is not None or nbytes > _KEPT_NBYTES:
             return False
@@ -236,7 +198,7 @@ class Source:
         for rows in self.blocks:
             block = self.read(rows)
             features[rows.start : rows.stop], labels[rows.start : rows.stop] = block.X, block.y
-        reader = KeptRows(features, labels, self.unit_rows)
+        reader = ArrayReader(features, labels, self.unit_rows)
         return replace(self, reader=reader, schema=replace(self.schema, coding=SIGNS))
 
     def named(self, columns: tuple[str, ...], classes: tuple[Any, ...] = ()) -> Source:
@@ -244,16 +206,12 @@ class Source:
         return replace(self, schema=replace(self.schema, columns=columns, classes=classes))
 
     def checked_at_once(self) -> Source:
-        """The same rows, every chunk held against its checksum whenever a part of it is read.
-
-        One that is read in parts, because it is large, once in every process.
-        """
+        """The same rows, every chunk held against its checksum before a part of it is read."""
         if not isinstance(self.reader, ZarrReader):
             return self
         return replace(self, reader=replace(self.reader, parts=False))
 
     def fingerprint_of(self, n_rows: int) -> str:
-        """Return the fingerprint of the first rows alone."""
         edges = np.array([n_rows], dtype=np.int64)
         pieces = self.blocks.cut(edges).bounds
         first = replace(self, blocks=RowRanges(pieces[pieces[:, 1] <= n_rows]))
@@ -261,17 +219,10 @@ class Source:
 
     @property
     def record(self) -> DataRecord:
-        """Which data this is, for results."""
-        values = self.schema.label_values
+        classes = () if self.schema.label_values == SIGNS.values else self.schema.label_values
+        names = self.schema.columns
         return DataRecord(
-            self.n_rows,
-            self.dim,
-            self.fingerprint,
-            self.name,
-            self.schema.columns,
-            () if values == SIGNS.values else values,
-            self.encoding,
-            self.snapshot,
+            self.n_rows, self.dim, self.fingerprint, self.name, names, classes, self.encoding, self.snapshot
         )
 
     def stored_numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -332,15 +283,15 @@ def build_source(
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
-    Names and rows in a chunk are those of the features and of the labels; `columns` are the names
-    of single features. Rows that are not `labelled` have labels that are not read. Without
-    `probe` no features are looked at, and there is no fingerprint.
+    `names` and `chunk_rows` are those of the features and of the labels. Without `probe` no features
+    are looked at, and there is no fingerprint.
     """
     X, y = reader.features, reader.labels
-    coding = _settle_coding(names[1], reader, blocks, positive) if labelled else SIGNS
-    notices = (
-        notices_of_labels(names[1], coding) if labelled else (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
-    )
+    if labelled:
+        coding = _settle_coding(names[1], reader, blocks, positive)
+        notices = notices_of_labels(names[1], coding)
+    else:
+        coding, notices = SIGNS, (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
     if X.dtype.kind != "f":
         used = str(working_dtype(X.dtype))
         converted = Notice.of(NoticeCode.FEATURES_CONVERTED, array=names[0], stored=str(X.dtype), used=used)
@@ -372,8 +323,7 @@ def blocks_of(reader: ArrayReader | DaskReader) -> tuple[RowRanges, int]:
     """Return the blocks of arrays in memory or of Dask, and the rows of a chunk."""
     if isinstance(reader, DaskReader):
         sizes = reader.features.chunks[0]
-        stops = np.cumsum(sizes)
-        return RowRanges(np.stack([stops - sizes, stops], axis=1)), max(sizes)
+        return RowRanges.of_sizes(sizes), max(sizes)
     X = reader.features
     return align_blocks(len(X), GRID_ROWS, X.shape[1] * X.dtype.itemsize), GRID_ROWS
 
@@ -381,12 +331,9 @@ def blocks_of(reader: ArrayReader | DaskReader) -> tuple[RowRanges, int]:
 def gathered_chunks(chunks: tuple[int, ...], row_nbytes: int) -> tuple[int, ...]:
     """Rows of a lazy array's chunks, hundreds of small ones gathered: each costs a task."""
     rows = np.array([size for size in chunks if size], dtype=np.int64)
-    nbytes = int(rows.sum()) * row_nbytes
     small = _SMALL_NBYTES if len(rows) <= _MOST_CHUNKS else BLOCK_NBYTES
-    if len(rows) <= _MANY_CHUNKS or nbytes >= len(rows) * small:
-        return tuple(rows.tolist())
-    groups = (np.cumsum(rows) - rows) * row_nbytes // block_nbytes(nbytes)
-    return tuple(np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1))).tolist())
+    are_few = len(rows) <= _MANY_CHUNKS or int(rows.sum()) * row_nbytes >= len(rows) * small
+    return tuple((rows if are_few else _together(rows, row_nbytes)).tolist())
 
 
 def gathered(sizes: NDArray[np.int64], row_nbytes: int) -> RowRanges:
@@ -394,11 +341,13 @@ def gathered(sizes: NDArray[np.int64], row_nbytes: int) -> RowRanges:
     sizes = sizes[sizes > 0]
     if (sizes[:-1] == sizes[0]).all() and sizes[-1] <= sizes[0]:  # as those of a store with such chunks
         return align_blocks(int(sizes.sum()), int(sizes[0]), row_nbytes)
-    ends = np.cumsum(sizes)
-    nbytes = block_nbytes(int(ends[-1]) * row_nbytes)
-    groups = (ends - sizes) * row_nbytes // nbytes
-    stops = ends[np.append(np.diff(groups) > 0, True)]
-    return RowRanges(np.stack([np.append(0, stops[:-1]), stops], axis=1))
+    return RowRanges.of_sizes(_together(sizes, row_nbytes))
+
+
+def _together(sizes: NDArray[np.int64], row_nbytes: int) -> NDArray[np.int64]:
+    before = (np.cumsum(sizes) - sizes) * row_nbytes
+    groups = before // block_nbytes(int(sizes.sum()) * row_nbytes)
+    return np.add.reduceat(sizes, np.flatnonzero(np.diff(groups, prepend=-1)))
 
 
 def nearest_names(wanted: str, found: Iterable[Hashable]) -> str:

@@ -77,7 +77,6 @@ class ZarrReader(Reader):
     parts: bool = True
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return raw features and labels of rows; what is missing comes as an invalid value."""
         if self.remote is not None:
             self.prefetch(rows)  # all objects at once
         features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
@@ -93,11 +92,9 @@ class ZarrReader(Reader):
         return features, labels[0]
 
     def find_missing(self, rows: RowRanges) -> str | None:
-        """Name a stored chunk of the rows that does not exist; None if all do."""
         return next(filter(None, (_missing_chunk(array, rows) for array, _ in self._arrays)), None)
 
     def prefetch(self, rows: RowRanges) -> bool:
-        """Start to bring rows near; return False where only reading them does that."""
         return all(
             [prefetch_chunks(array, rows, parts=parts) for array, parts in self._arrays]  # noqa: C419
         )

@@ -81,12 +81,10 @@ class Target(Address):
         return zarr.open_group(self.url, mode=mode, storage_options=self.options or None)
 
     def access_check(self) -> AccessCheck:
-        """Return the check that workers can reach it."""
         group = self.group("r")
         return AccessCheck(group.store, group.path)
 
     def array(self, name: str) -> zarr.Array[Any]:
-        """Open one of its arrays for writing."""
         with storage_errors(f"{self.name}: cannot open its array {name}", self):
             return retrying(
                 lambda: zarr.open_array(self.url, path=name, mode="r+", storage_options=self.options or None)
@@ -113,7 +111,6 @@ class Target(Address):
             retrying(lambda: self.mark({"complete": True, **marks}))
 
     def mark(self, marks: Mapping[str, Any]) -> None:
-        """Record what the store is."""
         self.group().attrs[MARKS] = dict(marks)
 
     def replaces(self, overwrite: bool) -> bool:
