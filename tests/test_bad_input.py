@@ -23,6 +23,7 @@ from streamhalf.results import FitResult, from_json, seal, to_json
 from tests.conftest import make_rows, write_arrays
 
 Captured = pytest.CaptureFixture[str]
+Act = Callable[[Path], Any]
 FIT = ("--quiet", "--eps", "0.25", "--certificate-degree", "0", "--scheduler", "serial")
 COMMON = ["--rows", "120000", "--dim", "2", "--chunk-rows", "30000", "--quiet"]
 
@@ -54,11 +55,11 @@ def refused(arguments: list[str], code: int, words: str, capsys: Captured) -> No
 # ---------------------------------------------------------------------------------------- stores
 
 
-def arrays(X: Any, y: Any, **layout: Any) -> Callable[[Path], None]:
-    return lambda path: write_arrays(str(path), np.asarray(X), np.asarray(y), **layout) and None
+def arrays(X: Any, y: Any, **layout: Any) -> Act:
+    return lambda path: write_arrays(str(path), np.asarray(X), np.asarray(y), **layout)
 
 
-def with_value(name: str, value: Any, dtype: str) -> Callable[[Path], None]:
+def with_value(name: str, value: Any, dtype: str) -> Act:
     def build(path: Path) -> None:
         X, y = make_rows(1000, 2)
         rows = {"X": X.astype(np.float32), "y": y.astype(dtype)}
@@ -68,7 +69,7 @@ def with_value(name: str, value: Any, dtype: str) -> Callable[[Path], None]:
     return build
 
 
-def damaged(act: Callable[[Path], None]) -> Callable[[Path], None]:
+def damaged(act: Act) -> Act:
     """A store with checksums, as `synth` writes it, that something happened to."""
 
     def build(path: Path) -> None:
@@ -78,14 +79,20 @@ def damaged(act: Callable[[Path], None]) -> Callable[[Path], None]:
     return build
 
 
-def edit(name: str, **changes: Any) -> Callable[[Path], None]:
+def edit(name: str, **changes: Any) -> Act:
     """Change the metadata of an array."""
 
-    def act(path: Path) -> None:
-        file = path / name / "zarr.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    return damaged(lambda path: edit_in_place(path / name / "zarr.json", **changes))
 
-    return damaged(act)
+
+def edit_in_place(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def claim_rows(path: Path) -> None:
+    """More rows than any storage holds, in the metadata of both arrays."""
+    edit_in_place(path / "X" / "zarr.json", shape=[10**18, 2])
+    edit_in_place(path / "y" / "zarr.json", shape=[10**18])
 
 
 def flip(file: Path) -> None:
@@ -106,107 +113,67 @@ def nested(path: Path) -> None:
 
 ONES = np.ones(10, dtype=np.int8)
 GRID = {"name": "regular", "configuration": {"chunk_shape": [0, 2]}}
-BLOSC = [{"name": "no-such-codec", "configuration": {}}]
 HOSTILE = "evil\n\x1b[31mname"
 
-STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
-    "nothing": (lambda path: None, 3, "no such store"),
-    "empty folder": (Path.mkdir, 3, "not a readable Zarr group"),
-    "plain file": (lambda path: path.write_text("hello") and None, 3, "this is a file and no Zarr"),
-    "link to itself": (lambda path: path.symlink_to(path), 3, "no such store"),
-    "metadata no JSON": (
-        damaged(lambda path: (path / "zarr.json").write_text("{") and None),
-        3,
-        "not a readable Zarr group",
-    ),
-    "metadata empty": (damaged(lambda path: (path / "zarr.json").write_text("")), 3, "not a readable Zarr group"),
-    "metadata a list": (damaged(lambda path: (path / "zarr.json").write_text("[]")), 3, "not a readable Zarr group"),
-    "metadata binary": (
-        damaged(lambda path: (path / "zarr.json").write_bytes(b"\xff\xfe\x00") and None),
-        3,
-        "not a readable Zarr group",
-    ),
+STORES: dict[str, tuple[Act, str]] = {
+    "nothing": (lambda path: None, "no such store"),
+    "empty folder": (Path.mkdir, "not a readable Zarr group"),
+    "plain file": (lambda path: path.write_text("hello"), "this is a file and no Zarr"),
+    "link to itself": (lambda path: path.symlink_to(path), "no such store"),
+    "metadata no JSON": (damaged(lambda path: (path / "zarr.json").write_text("{")), "not a readable Zarr group"),
     "metadata deep": (
-        damaged(lambda path: (path / "zarr.json").write_text("[" * 100_000) and None),
-        3,
+        damaged(lambda path: (path / "zarr.json").write_text("[" * 100_000)),
         "not a readable Zarr group",
     ),
     "array metadata no JSON": (
-        damaged(lambda path: (path / "X" / "zarr.json").write_text("{") and None),
-        3,
+        damaged(lambda path: (path / "X" / "zarr.json").write_text("{")),
         "cannot open its array 'X'",
     ),
-    "array, no group": (
-        lambda path: zarr.create_array(str(path), shape=(3,), dtype="i1") and None,
-        3,
-        "not a readable Zarr group",
-    ),
-    "no arrays": (lambda path: zarr.create_group(str(path)) and None, 3, "no array named 'X'"),
-    "other names": (arrays(rows_of(10, 2), ONES, names=("x", "y")), 3, "no array named 'X'; found: x, y"),
-    "hostile names": (arrays(rows_of(10, 2), ONES, names=(HOSTILE, "y")), 3, r"no array named 'X'|evil\n\x1b[31mname"),
-    "group for array": (nested, 3, "no array named 'X'"),
-    "features flat": (arrays(np.ones(10), ONES), 3, "X: shape (10,)"),
-    "features a cube": (arrays(np.ones((10, 2, 2)), ONES, zarr_format=2), 3, "X: shape (10, 2, 2)"),
-    "labels a table": (arrays(rows_of(10, 2), np.ones((10, 1), int)), 3, "y: shape (10, 1)"),
-    "more labels": (arrays(rows_of(9, 2), ONES), 3, "X has 9 rows and y has 10"),
-    "no rows": (arrays(rows_of(0, 2), ONES[:0]), 3, "X: 0 rows"),
-    "features complex": (arrays(np.ones((10, 2), complex), ONES), 3, "X: dtype complex128"),
-    "labels complex": (arrays(rows_of(10, 2), np.ones(10, complex)), 3, "y: dtype complex128"),
-    "labels 2 and 3": (arrays(rows_of(10, 2), 2 + ONES), 3, "y|3"),
-    "labels -1, 0, 1": (arrays(rows_of(9, 2), np.tile([-1, 0, 1], 3)), 3, "y|0"),
-    "label 7": (with_value("y", 7, "i8"), 3, "y|777|7"),
-    "label NaN": (with_value("y", np.nan, "f8"), 3, "y|777|nan"),
-    "feature NaN": (with_value("X", np.nan, "i1"), 3, "X|777"),
-    "feature infinite": (with_value("X", np.inf, "i1"), 3, "X|777"),
+    "array, no group": (lambda path: zarr.create_array(str(path), shape=(3,), dtype="i1"), "not a readable Zarr group"),
+    "no arrays": (lambda path: zarr.create_group(str(path)), "no array named 'X'"),
+    "other names": (arrays(rows_of(10, 2), ONES, names=("x", "y")), "no array named 'X'; found: x, y"),
+    "hostile names": (arrays(rows_of(10, 2), ONES, names=(HOSTILE, "y")), r"no array named 'X'|evil\n\x1b[31mname"),
+    "group for array": (nested, "no array named 'X'"),
+    "features flat": (arrays(np.ones(10), ONES), "X: shape (10,)"),
+    "features a cube": (arrays(np.ones((10, 2, 2)), ONES, zarr_format=2), "X: shape (10, 2, 2)"),
+    "labels a table": (arrays(rows_of(10, 2), np.ones((10, 1), int)), "y: shape (10, 1)"),
+    "no rows": (arrays(rows_of(0, 2), ONES[:0]), "X: 0 rows"),
+    "features complex": (arrays(np.ones((10, 2), complex), ONES), "X: dtype complex128"),
+    "labels 2 and 3": (arrays(rows_of(10, 2), 2 + ONES), "y|3"),
+    "labels -1, 0, 1": (arrays(rows_of(9, 2), np.tile([-1, 0, 1], 3)), "y|0"),
+    "label 7": (with_value("y", 7, "i8"), "y|777|7"),
+    "label NaN": (with_value("y", np.nan, "f8"), "y|777|nan"),
+    "feature NaN": (with_value("X", np.nan, "i1"), "X|777"),
     "chunk of X missing": (
         damaged(lambda path: (path / "X/c/1/0").unlink()),
-        3,
         "X: chunk 1 (rows 500 to 999) is missing",
     ),
     "chunk of y missing": (
         damaged(lambda path: (path / "y/c/2").unlink()),
-        3,
         "y: chunk 2 (rows 1000 to 1499) is missing",
     ),
-    "chunk cut": (damaged(lambda path: os.truncate(path / "X/c/1/0", 100)), 3, "X: cannot read rows|(object X/c/1/0)"),
-    "chunk emptied": (damaged(lambda path: os.truncate(path / "X/c/3/0", 0)), 3, "X: cannot read|object X/c/3/0"),
-    "chunk flipped": (damaged(lambda path: flip(path / "X/c/2/0")), 3, "object X/c/2/0|damaged"),
-    "labels flipped": (damaged(lambda path: flip(path / "y/c/1")), 3, "object y/c/1|damaged"),
-    "chunk a folder": (damaged(lambda path: (path / "X/c/1/0").unlink() or (path / "X/c/1/0").mkdir()), 3, "X"),
+    "chunk cut": (damaged(lambda path: os.truncate(path / "X/c/1/0", 100)), "X: cannot read rows|(object X/c/1/0)"),
+    "chunk emptied": (damaged(lambda path: os.truncate(path / "X/c/3/0", 0)), "X: cannot read|object X/c/3/0"),
+    "chunk flipped": (damaged(lambda path: flip(path / "X/c/2/0")), "object X/c/2/0|damaged"),
+    "chunk a folder": (damaged(lambda path: (path / "X/c/1/0").unlink() or (path / "X/c/1/0").mkdir()), "X"),
     "unfinished": (
         damaged(lambda path: zarr.open_group(str(path)).attrs.update({"streamhalf": {"complete": False}})),
-        3,
         "never finished|--overwrite",
     ),
-    "codec unknown": (edit("X", codecs=BLOSC), 3, "cannot open its array 'X'|no-such-codec"),
-    "format unknown": (edit("X", zarr_format=9), 3, "cannot open its array 'X'"),
-    "shape negative": (edit("X", shape=[-5, 2]), 3, "X"),
-    "shape of text": (edit("X", shape=["many", 2]), 3, "X"),
-    "chunk shape zero": (edit("X", chunk_grid=GRID), 3, "array 'X'|chunks of shape (0, 2)"),
-    "rows without end": (
-        damaged(
-            lambda path: (
-                [edit_in_place(path / name / "zarr.json", shape=[10**18, 2][: 2 - (name == "y")]) for name in "Xy"]
-                and None
-            )
-        ),
-        3,
-        "X",
-    ),
+    "format unknown": (edit("X", zarr_format=9), "cannot open its array 'X'"),
+    "shape negative": (edit("X", shape=[-5, 2]), "X"),
+    "chunk shape zero": (edit("X", chunk_grid=GRID), "array 'X'|chunks of shape (0, 2)"),
+    "rows without end": (damaged(claim_rows), "X"),
 }
-
-
-def edit_in_place(file: Path, **changes: Any) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:zarr")
 @pytest.mark.parametrize("name", STORES)
 def test_store__that_is_no_labelled_rows_is_named(name: str, tmp_path: Path, capsys: Captured) -> None:
-    build, code, words = STORES[name]
+    build, words = STORES[name]
     path = tmp_path / "bad.zarr"
     build(path)
-    refused(["test", str(path), "--quiet", "--scheduler", "serial"], code, words, capsys)
+    refused(["test", str(path), "--quiet", "--scheduler", "serial"], 3, words, capsys)
 
 
 # ------------------------------------------------------------------------------ flags and configs
@@ -214,19 +181,14 @@ def test_store__that_is_no_labelled_rows_is_named(name: str, tmp_path: Path, cap
 FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
     ("--eps", "0.5"): (2, "eps: 0.5 is out of range"),
     ("--eps", "nan"): (2, "eps: nan is out of range"),
-    ("--eps", "-1"): (2, "eps: -1.0 is out of range"),
     ("--tau", "0"): (2, "tau: 0.0 is out of range"),
     ("--degree", "5"): (2, "degree: 5 is odd"),
-    ("--degree", "200"): (2, "degree: 200 is out of range"),
     ("--certificate-degree", "3"): (2, "certificate_degree: 3 is odd"),
-    ("--max-ratio", "0.5"): (2, "max_ratio: 0.5 is out of range"),
     ("--seed", "-1"): (2, "seed: -1 is out of range"),
     ("--workers", "-3"): (2, "n_workers: -3 is out of range"),
     ("--memory-limit", "much"): (2, "memory_limit: 'much' is not a size"),
-    ("--memory-limit", "1e30"): (2, "memory_limit|out of range"),
     ("--scheduler", "cluster"): (2, "scheduler: 'cluster' is unknown"),
     ("--scheduler", "tcp://127.0.0.1:1"): (1, "scheduler: cannot reach tcp://127.0.0.1:1"),
-    ("--scheduler", "tcp://"): (1, "scheduler: cannot reach"),
     ("--scheduler", "ftp://127.0.0.1:1"): (1, "scheduler: cannot reach"),
     ("--storage-option", "anon"): (2, "storage-option|KEY=VALUE"),
     ("--features", "../rows.zarr/X"): (3, "cannot open its array '../rows.zarr/X'"),
@@ -250,22 +212,16 @@ def test_flags__out_of_range_are_named(flags: tuple[str, ...], good: Path, capsy
 
 CONFIGS = {
     "tab: [": "not YAML",
-    "- eps\n- tau": "expected 'name: value' lines, got list",
     "just text": "expected 'name: value' lines, got str",
     "epsilon: 0.1": "unknown parameter 'epsilon'; did you mean 'eps'?",
     "eps: small": "eps: 'small' is not a number",
-    "tau: [0.1]": "tau: [0.1] is not a number",
-    "whiten: perhaps": "whiten: 'perhaps' is not True or False",
     "seed: 1.5": "seed: 1.5 is not a whole number",
-    "scheduler: 7": "scheduler: 7 is not text",
     "storage_options: [anon]": "storage_options: expected 'name: value' lines",
     "eps: !!python/object/apply:os.system ['echo no']": "not YAML",
     "memory_limit: lots": "memory_limit: 'lots' is not a size",
-    "seed: 2026-99-99": "bad.yaml: not YAML",
     "seed: " + "9" * 5000: "not YAML",
     "eps: &a [*a]": "eps",
     "# " + "x" * (1 << 20): "not a configuration",
-    "seed: \x00": "not YAML",
 }
 
 
@@ -301,16 +257,12 @@ def without(key: str) -> Callable[[dict[str, Any]], Any]:
 
 
 RESULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], int, str]] = {
-    "a list": (lambda document: [document], 3, "expected object"),
     "null": (lambda document: None, 3, "expected object"),
     "another schema": (changed(schema="other-1"), 3, "schema: invalid enum value 'other-1'"),
     "no verdict": (without("verdict"), 3, "object missing required field verdict"),
-    "verdict unknown": (changed(verdict="fine"), 3, "verdict: invalid enum value 'fine'"),
     "unknown key": (changed(colour="red"), 3, "object contains unknown field colour"),
     "eps text": (changed(eps="0.1"), 3, "eps: expected float, got '0.1'"),
-    "seed true": (changed(seed=True), 3, "seed: expected int, got True"),
     "passes an object": (changed(passes={}), 3, "passes: expected array, got {}"),
-    "pass of text": (changed(passes=["x"]), 3, "passes[0]: expected object, got 'x'"),
     "normal of text": (changed(halfspace={"normal": ["a"]}), 3, "normal[0]: expected float"),
     "edited": (changed(verdict="rejected"), 3, "bad.json: the file was changed after fit wrote"),
     "no halfspace": (resealed(halfspace=None), 2, "bad.json: the run was accepted and has no"),
@@ -374,10 +326,8 @@ def header(shape: str, descr: str = "<f8") -> bytes:
 WEIGHTS: dict[str, tuple[str, bytes, int, str]] = {
     "pickle": ("w.npy", npy(np.array([Explosive()], object), allow_pickle=True), 3, "not an array of numbers"),
     "bare pickle": ("w.npy", b"\x80\x04\x95\x00.", 3, "not an array of numbers"),
-    "empty": ("w.npy", b"", 3, "not an array of numbers"),
     "cut": ("w.npy", npy(np.ones(2))[:-3], 3, "not an array of numbers"),
     "vast": ("w.npy", header("(10000000000000000,)"), 3, "not an array of numbers"),
-    "negative": ("w.npy", header("(-2,)"), 3, "w.npy"),
     "archive": ("w.npy", b"PK\x03\x04" + bytes(100), 3, "not an array of numbers"),
     "table": ("w.npy", npy(np.ones((2, 2))), 3, "expected one vector"),
     "complex": ("w.npy", npy(np.ones(2, complex)), 3, "not an array of real numbers"),
@@ -386,9 +336,7 @@ WEIGHTS: dict[str, tuple[str, bytes, int, str]] = {
     "NaN": ("w.npy", npy(np.array([1.0, np.nan])), 2, ": must be finite"),
     "zeros": ("w.npy", npy(np.zeros(2)), 2, ": must be finite and not all 0"),
     "JSON text": ("w.json", b'["a", "b"]', 3, "normal[0]: expected float"),
-    "JSON truth": ("w.json", b"[true, false]", 3, "normal[0]: expected float"),
     "JSON number": ("w.json", b"7", 3, "expected object"),
-    "JSON nothing": ("w.json", b"[]", 2, ": shape (0,)"),
     "JSON infinite": ("w.json", b"[1e999, 1]", 2, ": must be finite"),
     "JSON offset": ("w.json", b'{"normal": [1, 2], "offset": "x"}', 3, "offset: expected float"),
     "JSON vast": ("w.json", b"[1" + b"0" * 4000 + b", 1]", 3, "a number of 4001 digits"),
@@ -437,7 +385,7 @@ def first_pass(folder: Path, **changes: Any) -> None:
     manifest(folder, passes=[{**passes[0], **changes}, *passes[1:]])
 
 
-def replace_pass(content: bytes) -> Callable[[Path], None]:
+def replace_pass(content: bytes) -> Act:
     """Another file for the first pass, with the digest that belongs to it."""
 
     def act(folder: Path) -> None:
@@ -447,7 +395,7 @@ def replace_pass(content: bytes) -> Callable[[Path], None]:
     return act
 
 
-def archive(change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Callable[[Path], None]:
+def archive(change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Act:
     """Change the members of the first pass's archive; its digest is set right."""
 
     def act(folder: Path) -> None:
@@ -462,15 +410,14 @@ def archive(change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Callable[
     return act
 
 
-def member(content: bytes) -> Callable[[Path], None]:
+def member(content: bytes) -> Act:
     return archive(lambda members: {**members, "arr_0.npy": content})
 
 
 BOMB = npy(np.zeros(1 << 24))  # 128 MiB of zeros, which deflate to 128 KiB
 PICKLED = npy(np.array([Explosive()], object), allow_pickle=True)
 
-CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
-    "manifest no JSON": (lambda f: (f / "manifest.json").write_text("{"), 3, "is not JSON"),
+CHECKPOINTS: dict[str, tuple[Act, int, str]] = {
     "manifest a list": (lambda f: (f / "manifest.json").write_text("[]"), 3, "expected object, got"),
     "manifest vast": (lambda f: os.truncate(f / "manifest.json", 1 << 34), 3, "manifest.json: more than"),
     "manifest a folder": (
@@ -480,17 +427,13 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
     ),
     "another schema": (lambda f: manifest(f, schema="x"), 3, "schema: invalid enum value 'x'"),
     "identity damaged": (lambda f: manifest(f, identity="x"), 3, "identity is damaged"),
-    "identity a list": (lambda f: manifest(f, identity="[1]"), 3, "identity is damaged"),
     "identity of another": (
         lambda f: identity(f, '"degree": 4', '"degree": 2'),
         2,
         "is of another run: degree (was 2, is 4)",
     ),
-    "seed of text": (lambda f: identity(f, '"seed": 0', '"seed": "x"'), 3, "identity is damaged"),
     "seed negative": (lambda f: identity(f, '"seed": 0', '"seed": -5'), 2, "seed: -5 is out of"),
     "path upwards": (lambda f: first_pass(f, file="../pass-000.npz"), 3, "'../pass-000.npz'"),
-    "path absolute": (lambda f: first_pass(f, file="/etc/passwd"), 3, "'/etc/passwd'"),
-    "path hostile": (lambda f: first_pass(f, file="pass-\x00\n"), 3, r"'pass-\x00\n'"),
     "path of another": (lambda f: first_pass(f, file="pass-001.npz"), 3, "'pass-001.npz'"),
     "name of another": (
         lambda f: first_pass(f, record=json.loads((f / "manifest.json").read_text())["passes"][1]["record"]),
@@ -498,18 +441,13 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
         "is of pass 'initial', but 'sample' is next",
     ),
     "rows of another": (lambda f: first_pass(f, n_rows=5), 3, "pass 'sample' holds 5 rows of"),
-    "rows of text": (lambda f: first_pass(f, n_rows="all"), 3, "n_rows: expected int"),
     "pass missing": (lambda f: (f / "pass-000.npz").unlink(), 3, "missing or damaged"),
-    "pass cut": (lambda f: os.truncate(f / "pass-000.npz", 90), 3, "missing or damaged"),
     "pass flipped": (lambda f: flip(f / "pass-000.npz"), 3, "missing or damaged"),
     "pass vast": (lambda f: os.truncate(f / "pass-000.npz", 1 << 34), 3, "pass-000.npz: more than"),
     "pass a pickle": (replace_pass(b"\x80\x04\x95\x00."), 3, "does not hold the arrays"),
-    "pass empty": (replace_pass(b""), 3, "does not hold the arrays"),
     "arrays pickled": (member(PICKLED), 3, "does not hold the arrays"),
     "arrays vast": (member(header("(10000000000000000,)")), 3, "does not hold the arrays"),
     "arrays a bomb": (member(BOMB), 3, "pass-000.npz"),
-    "arrays of text": (member(npy(np.array(["a"]))), 3, "does not hold the arrays"),
-    "arrays no arrays": (member(b"hello"), 3, "does not hold the arrays"),
     "arrays more": (archive(lambda members: {**members, "more.npy": npy(np.ones(1))}), 3, "another number of arrays"),
     "arrays renamed": (
         archive(lambda members: {f"x{name}": value for name, value in members.items()}),

@@ -172,6 +172,7 @@ INPUTS: dict[str, Build] = {
 }
 
 HALVES = X.astype(np.float16)
+NAMED = Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes")
 
 CONVERTED: dict[str, tuple[Build, Any]] = {
     "integers": (
@@ -195,28 +196,13 @@ CONVERTED: dict[str, tuple[Build, Any]] = {
         lambda folder, client: (X, np.where(Y > 0, 2, 1)),
         Notice.of(NoticeCode.LABELS_READ, array="y", low="1", high="2"),
     ),
-    "words": (lambda folder, client: (X, WORDS), Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes")),
-    "words, lazy": (
-        lambda folder, client: lazy(y=WORDS),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
-    "words, stored": (store(y=WORDS), Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes")),
-    "words, stored as v2": (
-        store(y=WORDS, zarr_format=2),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
-    "words, framed": (
-        lambda folder, client: FRAME.assign(y=pd.Categorical(WORDS)),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
-    "words, in a Dask frame": (
-        lambda folder, client: framed(y=WORDS),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
-    "words, persisted": (
-        lambda folder, client: tuple(client.persist([*lazy(y=WORDS)])),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
+    "words": (lambda folder, client: (X, WORDS), NAMED),
+    "words, lazy": (lambda folder, client: lazy(y=WORDS), NAMED),
+    "words, stored": (store(y=WORDS), NAMED),
+    "words, stored as v2": (store(y=WORDS, zarr_format=2), NAMED),
+    "words, framed": (lambda folder, client: FRAME.assign(y=pd.Categorical(WORDS)), NAMED),
+    "words, in a Dask frame": (lambda folder, client: framed(y=WORDS), NAMED),
+    "words, persisted": (lambda folder, client: tuple(client.persist([*lazy(y=WORDS)])), NAMED),
 }
 
 REFUSED: dict[str, tuple[Build, str]] = {

@@ -247,32 +247,6 @@ def test_columns__that_are_named_are_no_identifiers() -> None:
     assert encoding_of(frame, columns=("id", "age")).used == ("id", "age")
 
 
-def test_parquet__larger_than_what_is_kept_is_read_by_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from streamhalf.data import table_source
-
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((20_000, 3)).astype("f4")
-    y = np.where(X @ [2, 1, -1] > 0.3, 1, -1).astype("i1")
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
-    for i in range(4):
-        frame[i * 5000 : (i + 1) * 5000].to_parquet(tmp_path / f"{i}.parquet", row_group_size=1500, index=False)
-    group = zarr.open_group(tmp_path / "rows.zarr", mode="w")
-    group.create_array("X", data=X, chunks=(4000, 3), compressors=None)
-    group.create_array("y", data=y, chunks=(4000,), compressors=None)
-    given = {"seed": 1, "scheduler": "threads"}
-    expected = streamhalf.fit(tmp_path / "rows.zarr", **given)
-    monkeypatch.setattr(table_source, "_KEPT_NBYTES", 0)
-    source = open_source(f"{tmp_path}/*.parquet")
-    assert isinstance(source.reader, table_source.TableReader)
-    found = streamhalf.fit(f"{tmp_path}/*.parquet", **given)
-    assert found.halfspace == expected.halfspace
-    assert found.error == expected.error
-    assert found.opt == expected.opt
-    assert found.data.fingerprint == expected.data.fingerprint
-
-
 def test_csv__larger_than_what_is_kept_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from streamhalf.data import table_source, tables
 

@@ -58,15 +58,9 @@ def test_commands__go_from_a_table_to_suspects(table: Path, tmp_path: Path, caps
     ("frame", "words"),
     [
         (FRAME.rename(columns={"bought": "sold"}), "found: age, score, sold, visits.*--label"),
-        (FRAME.assign(bought=FRAME["bought"].where(FRAME.index != 7)), "no label in 1 row of 600"),
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 7, np.inf)), "row 7 .*replace infin"),
-        (
-            FRAME.assign(age=FRAME["age"].astype(object).where(FRAME.index != 7, "old")),
-            r"column 'age' holds text among numbers: 'old' in row 7 .*1 such cell",
-        ),
-        (FRAME[:0], "no rows, only names of columns"),
     ],
-    ids=["label", "missing label", "infinite", "stray text", "no rows"],
+    ids=["label", "infinite"],
 )
 def test_table__names_what_is_wrong_in_it(frame: pd.DataFrame, words: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
