@@ -48,26 +48,10 @@ def open_labelled(
     names: tuple[str, ...] | None = None,
     **table: Any,
 ) -> Labelled:
-    """Open rows whose labels are any two values.
+    """Open rows whose labels are any two values: X with its labels inside, or features and their labels y.
 
-    Parameters
-    ----------
-    X
-        Path or URL of a Zarr store, a Zarr group or an xarray Dataset, with their labels inside;
-        or features (rows, features) as a NumPy, Dask or xarray array.
-    y
-        Labels, where X does not hold them.
-    features, labels
-        Names of the two arrays in a store or Dataset.
-    storage_options
-        For URLs.
-    classes
-        The two classes, where they are known; else the distinct labels are looked up first.
-        Labels in a store are -1/+1 or 0/1 and need no such look.
-    names
-        Names of the features of an array, where it has none of its own.
-    **table
-        As of `open_source`.
+    The two `classes` are looked up among the labels where they are not known; labels in a store are
+    -1/+1 or 0/1 and need no such look. `names` are for features without names of their own.
     """
     open_named: Any = partial(open_source, features=features, labels=labels, **table)
     if holds_labels(X) and y is not None:
@@ -103,18 +87,9 @@ def encode_labels(y: Any, *, classes: NDArray[Any]) -> Any:
 
 
 def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype: Any, columns: int = 0) -> Any:
-    """Apply a function (n, d) -> (n,) to features, in their container, lazily where that is lazy.
+    """Apply a function (n, d) -> (n,), or (n, columns), to features, in their container, lazily where that is lazy.
 
-    With `columns` the function is (n, d) -> (n, columns).
-
-    Parameters
-    ----------
-    function
-        Of NumPy rows; it must pickle for clusters.
-    X
-        NumPy, Dask or xarray array (rows, features); coordinates of the rows are kept.
-    dtype
-        Of the function's values.
+    It must pickle for clusters. Coordinates of the rows of an xarray array are kept.
     """
     if isinstance(X, xr.DataArray):
         if X.ndim != 2:

@@ -167,13 +167,17 @@ def _open_zarr_group(data: Any, request: Request) -> Source:
     return _from_group(through_cache(at_absolute_path(data)), str(data.store_path), request)
 
 
+def _store_of(data: Any) -> Any:
+    """Return a store, that of a session of Icechunk too."""
+    return data if isinstance(data, Store) else getattr(data, "store", None)
+
+
 def _is_zarr_store(data: Any, request: Request) -> bool:
-    """Return True for a store, or what has one: a session of Icechunk."""
-    return isinstance(getattr(data, "store", data), Store) and not isinstance(data, zarr.Array)
+    return isinstance(_store_of(data), Store) and not isinstance(data, zarr.Array)
 
 
 def _open_zarr_store(data: Any, request: Request) -> Source:
-    return _open_zarr_group(open_store(getattr(data, "store", data)), request)
+    return _open_zarr_group(open_store(_store_of(data)), request)
 
 
 def _from_group(group: zarr.Group, name: str, request: Request) -> Source:

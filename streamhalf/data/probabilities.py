@@ -50,22 +50,15 @@ def open_probabilities(
 ) -> Probabilities:
     """Open probabilities of the second class, and refuse what cannot be any.
 
-    Parameters
-    ----------
-    given
-        An array with one number for each row, or two (as of `predict_proba`); or FILE or FILE:COLUMN, where FILE ends
-        in .npy, .zarr, .csv or .parquet, and COLUMN may be left out where there is one alone.
-    n_rows, dropped
-        Rows of the data, and the numbers of stored rows that are left out.
-    storage_options
-        For URLs.
+    Given is an array with one number for each row, or two (as of `predict_proba`); or FILE or
+    FILE:COLUMN, where FILE ends in .npy, .zarr, .csv or .parquet, and COLUMN may be left out where
+    there is one alone. The numbers are those of all stored rows, the dropped ones included.
     """
     dropped = np.empty(0, np.int64) if dropped is None else dropped
     is_path = isinstance(given, str | os.PathLike)
     values = _open(os.fspath(given), storage_options) if is_path else np.asanyarray(given)
-    found, shown = values, f" of {public_name(os.fspath(given))}" if is_path else ""
-    if isinstance(values, Path):
-        found = _mapped(values)
+    found = _mapped(values) if isinstance(values, Path) else values
+    shown = f" of {public_name(os.fspath(given))}" if is_path else ""
     stored = n_rows + len(dropped)
     if found.shape not in ((stored,), (stored, 2)) or np.dtype(found.dtype).kind != "f":
         raise UsageError(

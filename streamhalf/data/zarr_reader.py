@@ -95,9 +95,8 @@ class ZarrReader(Reader):
         return next(filter(None, (_missing_chunk(array, rows) for array, _ in self._arrays)), None)
 
     def prefetch(self, rows: RowRanges) -> bool:
-        return all(
-            [prefetch_chunks(array, rows, parts=parts) for array, parts in self._arrays]  # noqa: C419
-        )
+        begun = [prefetch_chunks(array, rows, parts=parts) for array, parts in self._arrays]  # of all of them
+        return all(begun)
 
     @property
     def remote(self) -> RemoteStore | None:

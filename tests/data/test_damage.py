@@ -194,21 +194,6 @@ CASES: dict[str, tuple[Damage, str]] = {
 }
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES)
-def damaged(request: pytest.FixtureRequest, tmp_path: Path, small_blocks: None) -> tuple[Path, str]:
-    damage, message = request.param
-    path = tmp_path / "rows.zarr"
-    damage(path)
-    return path, message
-
-
-def test_damage__is_a_data_error_that_names_the_place(damaged: tuple[Path, str]) -> None:
-    path, message = damaged
-    with pytest.raises(DataError, match=message) as caught:
-        streamhalf.test(path, scheduler="serial")
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("case", [name for name in CASES if "shard" in name or "inner" in name])
 def test_damage__of_shards_is_found_without_compiled_codecs_too(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -220,10 +205,13 @@ def test_damage__of_shards_is_found_without_compiled_codecs_too(
         streamhalf.test(tmp_path / "rows.zarr", scheduler="serial")
 
 
-def test_damage__is_one_line_and_exit_code_3_on_the_command_line(
-    damaged: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(("damage", "message"), CASES.values(), ids=CASES)
+def test_damage__is_one_line_that_names_the_place_and_exit_code_3(
+    damage: Damage, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, message = damaged
+    path = tmp_path / "rows.zarr"
+    damage(path)
     assert main(["test", str(path), "--scheduler", "serial", "--quiet"]) == 3
     output = capsys.readouterr()
     assert output.out == ""

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import json
-
 import dask.array as da
 import numpy as np
 import pytest
 
 import streamhalf
-from streamhalf import DataError, UsageError, Verdict, open_source
+from streamhalf import DataError, UsageError, Verdict
 from streamhalf.data.block import Block
-from streamhalf.data.transforms import Isotropic, make_transform
+from streamhalf.data.transforms import Isotropic
 from streamhalf.events import Event, PassEnded
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.covariance import Covariance
-from streamhalf.results import Transform, TransformRecord, from_json, replace, to_json
-from streamhalf.testing import cut
+from streamhalf.results import Transform
 from tests.conftest import StoreWriter
 
 N_ROWS, DIM = 20_000, 4
@@ -114,48 +111,6 @@ def test_push__keeps_to_the_subspace_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_apply__bits_do_not_depend_on_the_chunk(dtype: str) -> None:
-    block = block_of(raw_features(MEANS["far"], dtype))
-    isotropic = estimate(block.X)
-    whole = isotropic.apply(block).X
-    pieces = [slice(0, 1), slice(1, 5000), slice(5000, 5000), slice(5000, N_ROWS)]
-    parts = [isotropic.apply(piece).X for piece in cut(block, pieces)]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
-def test_apply__changes_the_features_and_nothing_else() -> None:
-    block = block_of(raw_features(MEANS["far"]))
-    before = block.X.copy()
-    white = estimate(block.X).apply(block)
-    np.testing.assert_array_equal(block.X, before)
-    np.testing.assert_array_equal(white.y, block.y)
-    np.testing.assert_array_equal(white.rows, block.rows)
-    assert white.X.flags.c_contiguous
-
-
-def test_record__makes_the_same_map_again() -> None:
-    block = block_of(raw_features(MEANS["far"]))
-    isotropic = estimate(block.X)
-    text = json.dumps(to_json(isotropic.record), allow_nan=False)
-    again = make_transform(from_json(TransformRecord, json.loads(text)))
-    assert isinstance(again, Isotropic)
-    np.testing.assert_array_equal(again.apply(block).X, isotropic.apply(block).X)
-    assert again.record == isotropic.record
-    assert isotropic.record.kind == Transform.ISOTROPIC
-
-
-def test_from_record__refuses_a_matrix_that_does_not_fit() -> None:
-    record = estimate(raw_features(MEANS["zero"])).record
-    for changed in (
-        replace(record, centre=record.centre[:2]),
-        replace(record, matrix=record.matrix[:3]),
-        replace(record, matrix=()),
-    ):
-        with pytest.raises(DataError, match=r"transform: matrix .* does not fit \d features"):
-            make_transform(changed)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1e6 / 3, np.pi])
 def test_isotropic__refuses_a_constant_feature(value: float, dtype: str) -> None:
     X = raw_features(MEANS["zero"])
@@ -194,11 +149,6 @@ def test_not_strict__a_dependent_direction_is_mapped_to_0() -> None:
     assert np.abs(estimate(X, strict=False).matrix).max() < 100
 
 
-def test_not_strict__is_the_same_map_where_all_features_vary() -> None:
-    X = raw_features(MEANS["far"])
-    np.testing.assert_array_equal(estimate(X, strict=False).matrix, estimate(X).matrix)
-
-
 def test_not_strict__nothing_but_constants_is_mapped_to_0() -> None:
     X = np.full((50, 3), 2.5)
     np.testing.assert_array_equal(whiten(X, strict=False), 0)
@@ -224,11 +174,3 @@ def test_isotropic__takes_features_of_very_different_scales() -> None:
 def test_whiten__is_a_switch() -> None:
     with pytest.raises(UsageError, match="whiten: 'no' is not True or False"):
         streamhalf.test((Z, LABELS), whiten="no")
-
-
-def test_source__is_as_it_was_after_a_whitened_run() -> None:
-    X = raw_features(MEANS["far"])
-    source = open_source((X, LABELS))
-    assert streamhalf.test((X, LABELS), whiten=True).data.fingerprint == source.fingerprint
-    (rows,) = source.blocks
-    np.testing.assert_array_equal(source.read(rows).X, X)

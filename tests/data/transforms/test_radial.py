@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import Any
 
@@ -11,10 +10,9 @@ from scipy import stats
 
 from streamhalf import DataError
 from streamhalf.data.block import Block
-from streamhalf.data.transforms import Isotropic, Radial, make_transform
+from streamhalf.data.transforms import Isotropic, Radial
 from streamhalf.kernels.plane import Plane
-from streamhalf.results import Halfspace, HalfspaceClass, Transform, TransformRecord, from_json, replace, to_json
-from streamhalf.testing import check_transform
+from streamhalf.results import Halfspace, HalfspaceClass, Transform, replace
 
 N_ROWS, DIM = 40_000, 4
 RNG = np.random.default_rng(5)
@@ -28,21 +26,6 @@ RADIAL = Radial(CENTRE, np.linalg.inv(MIX), seed=7)
 
 def block_of(X: NDArray[Any]) -> Block:
     return Block(X, LABELS[: len(X)], np.arange(len(X)))
-
-
-def example(dim: int) -> Radial:
-    matrix = np.random.default_rng(dim).standard_normal((dim, dim)) + 2 * np.eye(dim)
-    return Radial(np.linspace(-1.0, 2.0, dim), matrix, seed=3, at_centre=0.25)
-
-
-def test_radial__obeys_the_laws_of_row_maps() -> None:
-    check_transform(example, through_origin=True)
-    check_transform(lambda dim: Radial(np.zeros(dim), np.eye(dim), 1), through_origin=True)
-
-
-def test_radial__keeps_no_halfspaces_beside_the_centre() -> None:
-    with pytest.raises((AssertionError, ValueError), match=r"changed sides|threshold"):
-        check_transform(example)
 
 
 def test_apply__elliptical_rows_become_gaussian() -> None:
@@ -106,14 +89,6 @@ def test_apply__takes_rows_however_long_or_short(dtype: str) -> None:
     assert (lengths < 8).all()
 
 
-def test_apply__other_seeds_draw_other_lengths_and_signs() -> None:
-    block = block_of(CAUCHY[:100])
-    first = RADIAL.apply(block)
-    other = Radial(RADIAL.centre, RADIAL.matrix, seed=8).apply(block)
-    assert not np.array_equal(first.y, other.y)
-    assert not np.array_equal(np.abs(first.X), np.abs(other.X))
-
-
 def test_pull_back__refuses_planes_beside_the_centre() -> None:
     with pytest.raises(ValueError, match=r"threshold 0\.5 in radial transform; only planes through"):
         RADIAL.to_stored(Plane(np.ones(DIM), 0.5))
@@ -160,25 +135,6 @@ def test_rounding__is_more_than_rows_are_off_by_whatever_the_matrix() -> None:
 
 def fractions(values: NDArray[np.float64]) -> NDArray[np.object_]:
     return np.vectorize(Fraction, otypes=[object])(values)
-
-
-def test_record__makes_the_same_map_again() -> None:
-    radial = Radial(CENTRE, RADIAL.matrix, seed=2**53 - 1, at_centre=0.125)
-    text = json.dumps(to_json(radial.record), allow_nan=False)
-    again = make_transform(from_json(TransformRecord, json.loads(text)))
-    assert isinstance(again, Radial)
-    assert again.record == radial.record
-    assert (again.seed, again.at_centre) == (2**53 - 1, 0.125)
-    np.testing.assert_array_equal(again.apply(block_of(CAUCHY)).X, radial.apply(block_of(CAUCHY)).X)
-
-
-def test_from_record__refuses_what_no_run_has_written() -> None:
-    record = RADIAL.record
-    for changed in (replace(record, centre=record.centre[:2]), replace(record, matrix=())):
-        with pytest.raises(DataError, match=r"transform: matrix .* does not fit \d features"):
-            make_transform(changed)
-    with pytest.raises(DataError, match="transform: a radial one has a seed"):
-        make_transform(replace(record, seed=None))
 
 
 def test_record__names_the_class_of_its_halfspaces() -> None:
