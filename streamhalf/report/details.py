@@ -61,7 +61,6 @@ def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
 
 
 def _seen(one: TestResult, names: Names) -> Iterator[str]:
-    """Yield what a rejecting tester saw."""
     if one.tester in WORDS:
         yield f"Tester “{one.tester}” rejects. It asks: {WORDS[one.tester].asks}"
     where = ", of rows near the boundary," if leading.is_localized(one) else ""
@@ -77,7 +76,6 @@ def _seen(one: TestResult, names: Names) -> Iterator[str]:
 
 
 def promise_details(result: FitResult) -> Iterator[str]:
-    """Yield what the promise of a fit rests on."""
     kind = say.DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         yield f"The theorem speaks of {kind} features only. The error and the lower bound hold for any."
@@ -91,7 +89,6 @@ def promise_details(result: FitResult) -> Iterator[str]:
 
 
 def _constants(result: FitResult) -> Iterator[str]:
-    """Yield which constant the tests support, and what kind of statement that is."""
     eps, error = result.eps, result.error
     if result.constant is None or error is None:
         yield f"The tests passed at eps = {number(eps)}. {_no_constant(result)}"
@@ -115,7 +112,6 @@ def _constants(result: FitResult) -> Iterator[str]:
 
 
 def _no_constant(result: FitResult) -> str:
-    """Return why no constant is known."""
     tested = [one for one in result.testers if one.tester == "quadratics"]
     if any(one.threshold for one in result.candidates if one.method is Method.PATH):
         return "For halfspaces with a threshold no constant is known here."
@@ -160,7 +156,6 @@ def bound_details(result: Result, certificate: CertificateRecord) -> Iterator[st
 
 
 def candidate_details(result: FitResult) -> Iterator[str]:
-    """Yield how the returned halfspace was found, and why the search ended."""
     candidates = result.candidates
     if result.chosen is not None and candidates[result.chosen :]:
         choice = (
@@ -360,7 +355,6 @@ def _evident_shapes(one: TestResult) -> Shapes:
 
 
 def _is_constant(powers: dict[int, float]) -> bool:
-    """Return whether a mean of powers is the power of the mean."""
     mean = powers.get(1, math.nan)
     even = ((k, found) for k, found in powers.items() if k % 2 == 0)
     return abs(mean) < _LARGEST and any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)

@@ -77,7 +77,6 @@ class Table:
         return stream.getvalue()
 
     def kind(self, label: str) -> str | None:
-        """Return the class of a column in the stylesheet."""
         if label in self.words:
             return None
         return "unbroken" if label in self.names else "number"
@@ -123,7 +122,6 @@ def by_tester(test_results: Iterable[TestResult]) -> dict[str, list[TestResult]]
 
 
 def _remark(one: TestResult) -> str:
-    """Return candidate, scale, role and sketch of a test result, where they matter."""
     scale = "eta" if one.tester in SCALED_BY_ETA else "delta"
     said = (
         "" if one.candidate is None else f"candidate {one.candidate}",
@@ -176,7 +174,6 @@ def tester_details(test_results: Iterable[TestResult], names: Names) -> tuple[Ta
 
 
 def lacking_table(result: FitResult) -> Table:
-    """Return the testers that had too few rows for an answer."""
     lacking = (
         one
         for one in result.testers
@@ -193,7 +190,6 @@ def lacking_table(result: FitResult) -> Table:
 
 
 def evidence_table(one: TestResult, names: Names) -> Table:
-    """Return every quantity that a tester names, against what a Gaussian has."""
     cells: Cells = {
         "quantity": names.evidence,
         "observed": lambda found: number(found.observed),
@@ -347,7 +343,6 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
 
 
 def pass_table(passes: tuple[PassRecord, ...]) -> Table:
-    """Return what each pass read and kept, and all of them together."""
 
     def total(name: str) -> Any:
         return sum(getattr(one, name) for one in passes)
@@ -439,6 +434,5 @@ def _setting(name: str, value: object) -> str:
 
 
 def seed_words(result: Result) -> str:
-    """Return the seed and where it came from."""
     seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
     return f"{seed}, drawn by the system" if result.seed_drawn else f"{seed}"

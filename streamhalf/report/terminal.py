@@ -37,11 +37,10 @@ _STYLES = {
 
 _STYLED = ("outcome", "outcomes", "holds")
 _TONES = {"good": "bold green", "bad": "bold yellow", "open": "bold yellow"}
-_DIGEST, _SHOWN = re.compile(r"\b[0-9a-f]{32,}\b"), 12
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
 
 
 def show_test(console: Console, result: results.MomentTestResult, verbose: bool = False) -> None:
-    """Print the outcome of a moment test, and what speaks against the features."""
     names = Names.of(result)
     show_face(console, face_of(result))
     _say(console, *details.test_details(result), style="dim")
@@ -79,7 +78,6 @@ def show_columns(console: Console, encoding: results.EncodingRecord) -> None:
 
 
 def show_face(console: Console, face: Face) -> None:
-    """Print the first screen of a result."""
     console.print(Text(f"{face.title}: {face.subject}"), overflow="fold")
     if face.tiles:
         layout = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
@@ -103,7 +101,6 @@ def show_face(console: Console, face: Face) -> None:
 
 
 def _hanging(mark: str, words: str) -> Grid:
-    """Return words with a mark before their first line."""
     layout = Grid.grid(Column(no_wrap=True), Column(overflow="fold"))
     layout.add_row(Text(mark, "cyan"), Text(words))
     return layout
@@ -122,7 +119,6 @@ def _pasted(command: str, width: int) -> str:
 
 
 def show_panel(console: Console, said: str, title: str) -> None:
-    """Print what was found under a title."""
     console.print(Text(title.upper(), "bold"))
     console.print(Text(said))
 
@@ -133,16 +129,11 @@ def _say(console: Console, *lines: str, style: str = "") -> None:
 
 
 def show_verification(console: Console, result: results.VerifyResult) -> None:
-    """Print every claim, and whether it holds."""
-
-    def shortened(value: str) -> str:
-        return _DIGEST.sub(lambda found: f"{found[0][:_SHOWN]}…", value)
-
     cells: Cells = {
         "claim": lambda one: one.name,
         "holds": lambda one: "yes" if one.holds else "NO",
-        "claimed": lambda one: shortened(one.claimed),
-        "recomputed": lambda one: shortened(one.recomputed),
+        "claimed": lambda one: _DIGEST.sub(r"\1…", one.claimed),
+        "recomputed": lambda one: _DIGEST.sub(r"\1…", one.recomputed),
     }
     show_table(console, Table.of("Claims", cells, result.claims, words=tuple(cells)))
     failed = sum(not claim.holds for claim in result.claims)
@@ -155,7 +146,6 @@ def show_verification(console: Console, result: results.VerifyResult) -> None:
 
 
 def show_plan(console: Console, record: results.PlanRecord) -> None:
-    """Print rows, eps, what it would support, passes, bytes and memory."""
     _say(console, *plan_sentences(record))
     show_table(console, _budget_table(record))
     memory = f"{record.memory_nbytes / 2**20:,.0f} MiB"
@@ -196,7 +186,6 @@ def _at_hand(record: results.PlanRecord) -> bool:
 
 
 def _budget_table(record: results.PlanRecord) -> Table:
-    """Return what the passes use and read, and would support."""
     wanted = (True, True, True, _at_hand(record), bool(record.promises))
     labels = ("pass", "rows used", "read", "tasks", "supports, about")
     head, *body = (tuple(itertools.compress(row, wanted)) for row in (labels, *_budgets(record)))
@@ -220,7 +209,6 @@ def _budgets(record: results.PlanRecord) -> Iterator[tuple[str, str, str, str, s
 
 
 def show_dry_run(console: Console, found: results.DryRunResult) -> None:
-    """Print who would work, with what, how they read, and what the run would take."""
     workers, threads = plural(len(found.workers), "worker"), plural(found.n_threads, "thread")
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     _say(
@@ -251,7 +239,6 @@ def show_dry_run(console: Console, found: results.DryRunResult) -> None:
 
 
 def show_store(console: Console, report: StoreReport) -> None:
-    """Print what `inspect` found."""
     facts = Grid("", Column(overflow="fold"), box=None, show_header=False, pad_edge=False)
     for name, value in _store_facts(report):
         facts.add_row(Text(name, "bold"), Text(value))

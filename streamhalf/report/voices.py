@@ -84,7 +84,6 @@ class Face:
 
 
 def face_of(result: Result | MomentTestResult) -> Face:
-    """Return the first screen of a result."""
     subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
     if isinstance(result, MomentTestResult):
         return Face("Test of features", subject, (), _test_promise(result), None, advice=tuple(_remedies(result)))
@@ -241,7 +240,6 @@ def _measured(result: Result) -> str:
 
 
 def rows_of(stretch: tuple[int, int]) -> str:
-    """Return the rows of a stretch, counted from 1."""
     return f"rows {stretch[0] + 1:,} to {stretch[1]:,}"
 
 
@@ -262,7 +260,6 @@ def _proved(result: Result) -> str:
 
 
 def promise_line(result: Result) -> PromiseLine:
-    """Return the promise of a result in one line."""
     found, verdict, stream = result.promise, result.verdict, result.stream
     title = "Accepted:" if verdict is Verdict.ACCEPTED else "Certified:"
     if found is None:

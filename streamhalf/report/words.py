@@ -203,21 +203,18 @@ class Names:
         return "·".join(parts) or "1"
 
     def direction(self, direction: Sequence[float], most: int = 3) -> str:
-        """Return the largest coordinates of a unit vector."""
         order = sorted(range(len(direction)), key=lambda j: -abs(direction[j]))
         large = [j for j in order if abs(direction[j]) > 0.05]
         text = " ".join(f"{direction[j]:+.2f}·{self.feature(j)}" for j in large[:most])
         return text + (" ..." if len(large) > most else "")
 
     def quantity(self, quantity: str, feature: int | None) -> str:
-        """Return what is averaged over a segment of rows."""
         if feature is None:
             return str(quantity)
         name = self.feature(feature)
         return name if quantity == results.SegmentQuantity.FEATURE else f"y·{name}"
 
     def evidence(self, evidence: results.Evidence) -> str:
-        """Return the quantity that a tester measured."""
         match evidence.subject:
             case results.Moment(variables, sketched):
                 return self.product(variables, sketched)
@@ -305,7 +302,6 @@ _METHODS = {
 
 
 def method_words(method: results.Method) -> str:
-    """Return how a candidate was found."""
     name = str(method)
     where = " in radial transform" if name.startswith("radial, ") else ""
     parts = name.removeprefix("radial, ").split(", then ")
@@ -324,7 +320,6 @@ _STOPS = {
 
 
 def stop_words(stop: results.Stop) -> str:
-    """Return why the search ended."""
     return _STOPS[stop.reason] + ("" if stop.delta is None else f" at delta {number(stop.delta)}")
 
 
@@ -441,7 +436,6 @@ class _Phrase(string.Formatter):
 
 
 def _phrase(code: NoticeCode, fields: Mapping[str, Any]) -> str:
-    """Return the phrase that these fields ask for."""
     match code:
         case NoticeCode.TABLE_ENCODED:
             filled = ", {gaps:gap} filled" if fields["gaps"] else ""

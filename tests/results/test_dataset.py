@@ -78,44 +78,36 @@ def test_to_dataset__slabs_about_a_threshold(result: FitResult) -> None:
     assert float(expected.where(expected.slab > 0).sum()) == pytest.approx(ndtr(-1.3))
 
 
-def test_to_dataset__second_moments(result: FitResult) -> None:
-    found, record = to_dataset(result), result.measurements
-    assert record is not None
-    np.testing.assert_array_equal(found.eigenvalue, record.eigenvalues)
-    np.testing.assert_array_equal(found.edge_slab_low[1:], record.eigen_edges)
-    np.testing.assert_array_equal(found.edge_slab_high[:-1], record.eigen_edges)
-
-
 def test_to_dataset__moments_and_normal(result: FitResult) -> None:
     found, record = to_dataset(result), result.measurements
     assert record is not None
     assert result.halfspace is not None
+    np.testing.assert_array_equal(found.eigenvalue, record.eigenvalues)
+    np.testing.assert_array_equal(found.edge_slab_low[1:], record.eigen_edges)
+    np.testing.assert_array_equal(found.edge_slab_high[:-1], record.eigen_edges)
     assert found.feature_moment.sel(feature=2, degree=4) == record.feature_moments[1][3]
     assert found.pair_moment.sel(feature=1, other_feature=3) == record.pair_moments[0][2]
     assert found.normal.sel(feature=3) == result.halfspace.normal[2]
 
 
 def test_to_dataset__candidates_testers_and_passes(result: FitResult) -> None:
-    found = to_dataset(result)
-    candidates = result.candidates
+    found, candidates = to_dataset(result), result.candidates
     for field in ("delta", "step", "angle", "error", "beta"):
         expected = np.array([getattr(one, field) for one in candidates], dtype=np.float64)
         assert found[f"candidate_{field}"].dtype == np.float64
         np.testing.assert_array_equal(found[f"candidate_{field}"], expected)
     methods = [str(one.method) for one in candidates]
     assert found.candidate_method.values.tolist() == methods
-    # baselines have no beta
+    # baselines have no beta and no update
     unmeasured = found.candidate_beta.isnull().values
     np.testing.assert_array_equal(unmeasured, [one != "path" for one in methods])
     assert 0 < unmeasured.sum() < len(candidates)
-    # baselines have no update
     kept = [one.rows_accepted / max(1, one.rows_seen) for one in candidates]
     np.testing.assert_allclose(found.candidate_acceptance, kept)
     mass = found.where(found.tester_name == "slab mass", drop=True)
     own = [one for one in result.testers if one.tester == "slab mass"]
-    np.testing.assert_array_equal(mass.tester_statistic, [one.statistic for one in own])
-    np.testing.assert_array_equal(mass.tester_limit, [one.limit for one in own])
-    np.testing.assert_array_equal(mass.tester_null_quantile, [one.null_quantile for one in own])
+    for field in ("statistic", "limit", "null_quantile"):
+        np.testing.assert_array_equal(mass[f"tester_{field}"], [getattr(one, field) for one in own])
     assert mass.tester_outcome.values.tolist() == [one.outcome.value for one in own]
     assert set(mass.tester_pass.values) == {"final"}
     for one in result.passes:
@@ -152,15 +144,3 @@ def test_to_dataset__few_rows(tmp_path: Path) -> None:
     found.to_netcdf(tmp_path / "few.nc", engine="scipy")
     again = xr.load_dataset(tmp_path / "few.nc", engine="scipy")
     xr.testing.assert_identical(again, found)
-
-
-def test_to_dataset__rejected_rows() -> None:
-    rng = np.random.default_rng(6)
-    uniform = rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3))
-    y = np.where(uniform[:, 0] > 0, 1, -1)
-    rejected = streamhalf.fit((uniform, y), feature_transform="stored", certificate_degree=0, **SERIAL)
-    found = to_dataset(rejected)
-    assert found.attrs["verdict"] == "rejected"
-    assert "slab_mass" in found  # the final pass says what it measured
-    assert float(found.feature_moment.sel(feature=1, degree=4)) < -0.2
-    assert (found.tester_outcome == "rejected").any()

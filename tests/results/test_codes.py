@@ -7,26 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 import streamhalf
 from streamhalf import DataError, MomentTestResult, Outcome, Verdict
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import (
-    Evidence,
     Halfspace,
     Moment,
-    Named,
-    Role,
     SecondMoment,
-    SegmentMean,
-    SegmentQuantity,
-    SlabSecondMoment,
-    SlabShare,
     StopReason,
-    TestResult,
     Transform,
-    WedgeShare,
     document_digest,
     finite,
     from_json,
@@ -70,36 +60,6 @@ def test_result__survives_json(result: MomentTestResult) -> None:
     subject = again.testers[1].evidence[0].subject
     assert isinstance(subject, SecondMoment)
     assert isinstance(subject.direction, tuple)
-
-
-numbers = st.floats(allow_nan=False, allow_infinity=False)
-ends = st.none() | numbers
-directions = st.lists(numbers, max_size=3).map(tuple)
-subjects = st.one_of(
-    st.builds(Moment, st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans()),
-    st.builds(SecondMoment, directions),
-    st.builds(SlabShare, ends, ends),
-    st.builds(SlabSecondMoment, ends, ends, directions),
-    st.builds(WedgeShare, numbers),
-    st.builds(SegmentMean, st.integers(0), st.sampled_from(SegmentQuantity), st.none(), st.none() | st.integers(1)),
-    st.builds(Named, st.text()),
-)
-evidences = st.builds(Evidence, subject=subjects, observed=numbers, expected=numbers, deviation=numbers, limit=numbers)
-test_results = st.builds(
-    TestResult,
-    tester=st.text(),
-    outcome=st.sampled_from(Outcome),
-    statistic=numbers,
-    limit=numbers,
-    null_quantile=numbers,
-    n_rows=st.integers(0),
-    rows_needed=st.none() | st.integers(0),
-    evidence=st.lists(evidences, max_size=2).map(tuple),
-    role=st.sampled_from(Role),
-    candidate=st.none() | st.integers(0),
-    scale=st.none() | numbers,
-    directions=st.none() | st.integers(0),
-)
 
 
 @pytest.mark.parametrize(
