@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -70,16 +70,25 @@ class Section:
 
     anchor: str
     title: str
-    gist: str = ""
-    texts: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    gist: str
+    parts: tuple[Figure | Table | Markup | None, ...] = ()
+    texts: Sequence[str] = ()
     folded: tuple[Table, ...] = ()
-    html: str = ""
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [one for one in self.parts if isinstance(one, Figure)]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [one for one in self.parts if isinstance(one, Table) and one.rows]
+
+    @property
+    def html(self) -> Markup:
+        return Markup("").join(one for one in self.parts if isinstance(one, Markup))
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to unfold."""
         return not (self.texts or self.figures or self.tables or self.folded or self.html)
 
 
@@ -88,133 +97,95 @@ def render_report(
 ) -> str:
     """Return the report of a result as one self-contained HTML document."""
     page = template("report.html.j2")
-    shown = (one for one in sections(result, audit, watch) if not one.is_empty)
-    return page.render(result=result, face=face_of(result), sections=list(shown))
+    shown = [one for one in _sections(result, audit, watch) if not one.is_empty]
+    return page.render(result=result, face=face_of(result), sections=shown)
 
 
-def sections(
-    result: FitResult | CertifyResult, audit: AuditResult | None = None, watch: WatchResult | None = None
+def _sections(
+    result: FitResult | CertifyResult, audit: AuditResult | None, watch: WatchResult | None
 ) -> Iterator[Section]:
     """Yield the sections of a report in their order; some may be empty."""
-    names = Names.of(result)
-    if not has_one_class(result):
-        yield from _sections(result, names)
+    names, has_words = Names.of(result), not has_one_class(result)
+    if has_words:
+        if isinstance(result, FitResult):
+            yield _promise(result, names)
+        yield from _classifier(result, names)
+        if isinstance(result, FitResult):
+            yield from _fit(result, names)
         yield _suspects(result, audit)
     if watch is not None:
         from streamhalf.report.watching import watch_section
 
-        yield Section("new-rows", "New rows", str(watch.outcome), html=Markup(watch_section(watch)))
+        yield Section("new-rows", "New rows", str(watch.outcome), (Markup(watch_section(watch)),))
     notices = other_notices(result.notices, names)
-    yield Section("notices", "Notices", plural(len(notices), "notice"), notices)
+    yield Section("notices", "Notices", plural(len(notices), "notice"), texts=notices)
     columns = tables.column_table(result.data.encoding)
-    gist = "what became of every column"
-    yield Section("columns", "Columns of the table", gist, tables=_shown(columns))
-    passes = tables.pass_table(result.passes)
+    yield Section("columns", "Columns of the table", "what became of every column", (columns,))
     gist = "rows, bytes and time of each pass over the data"
-    yield Section("passes", "Passes", gist, tables=_shown(passes))
-    facts = (tables.fact_table(result), *_shown(tables.setting_table(result)))
-    yield Section("facts", "Facts and settings", "data, seed, versions, digests", tables=facts)
-    if not has_one_class(result):
-        yield Section("words", "Words", "what U, L, tau, slab and others mean", tables=(tables.word_table(),))
-
-
-def _sections(result: FitResult | CertifyResult, names: Names) -> Iterator[Section]:
-    """Yield the sections about a classifier."""
-    if isinstance(result, FitResult):
-        yield _promise(result, names)
-    yield _bound(result, names)
-    labels = tables.label_table(result)
-    gist = "errors of each label, and of always guessing"
-    yield Section("labels", "Errors by label", gist, tables=_shown(labels))
-    yield _halfspace(result)
-    if isinstance(result, FitResult):
-        yield _candidates(result)
-        yield _features(result, names)
-        yield _testers(result, names)
-
-
-def _shown(*found: Table) -> tuple[Table, ...]:
-    return tuple(one for one in found if one.rows)
-
-
-def _present(*found: Figure | None) -> tuple[Figure, ...]:
-    return tuple(one for one in found if one is not None)
+    yield Section("passes", "Passes", gist, (tables.pass_table(result.passes),))
+    facts = (tables.fact_table(result), tables.setting_table(result))
+    yield Section("facts", "Facts and settings", "data, seed, versions, digests", facts)
+    if has_words:
+        yield Section("words", "Words", "what U, L, tau, slab and others mean", (tables.word_table(),))
 
 
 def _promise(result: FitResult, names: Names) -> Section:
     rejection = leading_rejection(result.testers)
+    drawn = None if rejection is None else figures.evidence_figure(rejection, names)
     shown = [tables.transform_table(result)]
-    drawn = None
-    if rejection is not None:
-        drawn = figures.evidence_figure(rejection, names)
-    else:
+    if rejection is None:
         shown.append(tables.lacking_table(result))
     if result.constant is not None:
         shown.append(tables.constant_table(result))
-    texts = tuple(details.promise_details(result))
     gist = "what the tests saw" if rejection else "what the tests support"
-    return Section("promise", "Why this verdict", gist, texts, _present(drawn), _shown(*shown))
+    return Section("promise", "Why this verdict", gist, (drawn, *shown), tuple(details.promise_details(result)))
 
 
-def _bound(result: FitResult | CertifyResult, names: Names) -> Section:
-    certificate, title = result.certificate, "The best possible"
-    if certificate is None:
-        return Section("bound", title)
-    bounds = tables.bound_table(certificate, names)
-    return Section(
-        "bound",
-        title,
-        "what no linear classifier can beat",
-        tuple(details.bound_details(result, certificate)),
-        _present(figures.profile_figure(certificate, names)),
-        _shown(bounds) if len(bounds.rows) > 1 else (),
-    )
+def _classifier(result: FitResult | CertifyResult, names: Names) -> Iterator[Section]:
+    """Yield the bound, the errors of each label and the weights."""
+    if (certificate := result.certificate) is not None:
+        bounds = tables.bound_table(certificate, names)
+        yield Section(
+            "bound",
+            "The best possible",
+            "what no linear classifier can beat",
+            (figures.profile_figure(certificate, names), bounds if len(bounds.rows) > 1 else None),
+            tuple(details.bound_details(result, certificate)),
+        )
+    gist = "errors of each label, and of always guessing"
+    yield Section("labels", "Errors by label", gist, (tables.label_table(result),))
+    yield Section("halfspace", "The classifier", "its weights", (figures.weight_figure(result),))
 
 
-def _halfspace(result: FitResult | CertifyResult) -> Section:
-    drawn = _present(figures.weight_figure(result))
-    return Section("halfspace", "The classifier", "its weights", figures=drawn)
-
-
-def _candidates(result: FitResult) -> Section:
-    drawn = figures.candidate_figure(result.candidates, result.chosen)
-    shown = () if drawn else (tables.candidate_table(result.candidates),)
-    texts = tuple(details.candidate_details(result))
+def _fit(result: FitResult, names: Names) -> Iterator[Section]:
+    """Yield the candidates, their features and the testers."""
+    drawn = figures.candidate_figure(result.candidates, result.chosen) or tables.candidate_table(result.candidates)
     gist = plural(len(result.candidates), "candidate")
-    return Section("candidates", "How it was found", gist, texts, _present(drawn), _shown(*shown))
-
-
-def _features(result: FitResult, names: Names) -> Section:
-    measured, title = result.measurements, "The features"
-    if measured is None:
-        return Section("features", title)
-    shown = details.shown_candidate(result)
-    own = [one for one in result.testers if one.candidate == shown]
-    moment = _first(result.testers, MOMENTS)
-    limit = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
-    boundary = "boundary" if shown in (None, result.chosen) else f"boundary of candidate {shown}"
-    slices = None
-    if result.data.dim > 1:  # there is no other direction than the one
-        slices = figures.slice_figure(measured, _first(own, "slab covariance"), boundary)
-    slabs = figures.slab_figure(measured, _first(own, "slab mass"), boundary)
-    drawn = _present(figures.moment_figure(measured, limit, names), slabs, slices)
-    gist = "moments, margins and spread beside a Gaussian"
-    return Section("features", title, gist, tuple(details.feature_details(result)), drawn)
-
-
-def _first(found: Iterable[TestResult], tester: str) -> TestResult | None:
-    return next((one for one in found if one.tester == tester), None)
-
-
-def _testers(result: FitResult, names: Names) -> Section:
+    yield Section("candidates", "How it was found", gist, (drawn,), tuple(details.candidate_details(result)))
+    if (measured := result.measurements) is not None:
+        candidate = details.shown_candidate(result)
+        own = [one for one in result.testers if one.candidate == candidate]
+        moment = _first(result.testers, MOMENTS)
+        limit = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
+        boundary = "boundary" if candidate in (None, result.chosen) else f"boundary of candidate {candidate}"
+        slices = None
+        if result.data.dim > 1:  # there is no other direction than the one
+            slices = figures.slice_figure(measured, _first(own, "slab covariance"), boundary)
+        slabs = figures.slab_figure(measured, _first(own, "slab mass"), boundary)
+        shown = (figures.moment_figure(measured, limit, names), slabs, slices)
+        gist = "moments, margins and spread beside a Gaussian"
+        yield Section("features", "The features", gist, shown, tuple(details.feature_details(result)))
     summary = tables.tester_summary(result.testers)
-    folded = tables.tester_details(result.testers, names)
     texts = (
         "A tester passes up to its limit, and rejects only beyond what chance alone reaches.",
         "Tests on held-out rows decide; those that a pass makes of its own rows only warn.",
     )
-    gist = plural(len(summary.rows), "tester")
-    return Section("testers", "Testers", gist, texts, (), _shown(summary), folded)
+    folded = tables.tester_details(result.testers, names)
+    yield Section("testers", "Testers", plural(len(summary.rows), "tester"), (summary,), texts, folded)
+
+
+def _first(found: Iterable[TestResult], tester: str) -> TestResult | None:
+    return next((one for one in found if one.tester == tester), None)
 
 
 def _suspects(result: FitResult | CertifyResult, audit: AuditResult | None) -> Section:
@@ -222,7 +193,8 @@ def _suspects(result: FitResult | CertifyResult, audit: AuditResult | None) -> S
     if audit is not None:
         from streamhalf.report.audit import audit_section
 
-        return Section("audit", title, "the audit of this model", html=Markup(audit_section(audit)))
-    command = audit_command(result)
-    html = template("parts.html.j2").module.command(command) if command else ""  # type: ignore[attr-defined]
-    return Section("suspects", title, "how to list them", (Face.audit,) if command else (), html=html)
+        return Section("audit", title, "the audit of this model", (Markup(audit_section(audit)),))
+    if not (command := audit_command(result)):
+        return Section("suspects", title, "how to list them")
+    html = Markup(macro("parts.html.j2", "command")(command))
+    return Section("suspects", title, "how to list them", (html,), (Face.audit,))
