@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -11,7 +11,7 @@ from rich.text import Text
 from streamhalf.redact import plural
 from streamhalf.report.figures import Figure
 from streamhalf.report.html import macro
-from streamhalf.report.svg import Axis, HeatMap, Plot, Rule, Steps
+from streamhalf.report.svg import Axis, HeatMap, Plot, Rule, Steps, shorten
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_table
 from streamhalf.report.words import about, count, degrees, number, percent
@@ -126,6 +126,13 @@ def show_watch(console: Console, result: WatchResult) -> None:
         console.print(Text(text, "dim"))
 
 
+def _over(title: str, said: str, x: str, edges: Sequence[float], marks: Sequence[Steps | Rule]) -> Plot:
+    """Return errors in percent over looks or rows."""
+    top = max(one.at if isinstance(one, Rule) else max(one.heights) for one in marks)
+    axes = Axis(x, edges[0], edges[-1], whole=True), Axis("error", 0.0, 1.1 * top or 1.0, unit="%")
+    return Plot(title, said, *axes, tuple(marks))
+
+
 def error_figure(result: WatchResult) -> Figure | None:
     """The error over looks, with bounds that hold for all of them."""
     looks = [one for one in result.history if one.error is not None][-_MOST_LOOKS:]
@@ -133,25 +140,19 @@ def error_figure(result: WatchResult) -> Figure | None:
     if not looks or behind is None:
         return None
     edges = (looks[0].look - 0.5, *(one.look + 0.5 for one in looks))
-    lines = [
-        Steps(label, role, edges, tuple(100 * (getattr(one, name) or 0.0) for one in looks))
-        for label, role, name in (
-            ("error", "main", "error"),
-            ("bounds of all looks", "reference", "error_low"),
-            ("", "reference", "error_high"),
-        )
-    ]
-    top = max(100 * behind.behind, *(100 * (one.error_high or 0.0) for one in looks))
+    errors, low, high = (
+        tuple(100 * (value or 0.0) for value in values)
+        for values in zip(*((one.error, one.error_low, one.error_high) for one in looks), strict=True)
+    )
+    marks = (
+        Rule("behind the result", "contrast", 100 * behind.behind),
+        Steps("error", "main", edges, errors),
+        Steps("bounds of all looks", "reference", edges, low),
+        Steps("", "reference", edges, high),
+    )
     said = (
         f"Error at each look, and bounds that hold for all looks together with probability {1 - result.tau:g}. "
         "Named line: the error behind the result."
-    )
-    picture = Plot(
-        "Error over looks",
-        said,
-        Axis("look", edges[0], edges[-1], whole=True),
-        Axis("error", 0.0, 1.1 * top or 1.0, unit="%"),
-        (Rule("behind the result", "contrast", 100 * behind.behind), *lines),
     )
     cells: Cells = {
         "look": lambda one: str(one.look),
@@ -162,6 +163,7 @@ def error_figure(result: WatchResult) -> Figure | None:
         "at most": lambda one: percent(one.error_high),
         "outcome": lambda one: str(one.outcome),
     }
+    picture = _over("Error over looks", said, "look", edges, marks)
     return Figure((picture,), said, (Table.of("Looks", cells, looks, words=("finished", "outcome")),))
 
 
@@ -178,20 +180,11 @@ def drift_figure(result: WatchResult) -> Figure | None:
         f"Shift of the mean of each feature from that behind the result, in standard deviations, look by look; full "
         f"colour from {number(4 * tolerance)}, four times the tolerance."
     )
-    picture = HeatMap(
-        "Drift by feature over looks",
-        said,
-        tuple(names[j] if len(names[j]) < 16 else f"{names[j][:15]}…" for j in order),
-        tuple(str(one.look) for one in looks),
-        rows,
-        4 * tolerance,
-    )
-    table = Table(
-        "Drift by feature",
-        ("feature", *(f"look {one.look}" for one in looks)),
-        tuple((names[j], *(f"{value:+.3f}" for value in row)) for j, row in zip(order, rows, strict=True)),
-        words=("feature",),
-    )
+    short = tuple(shorten(names[j], 16) for j in order)
+    numbers = tuple(str(one.look) for one in looks)
+    picture = HeatMap("Drift by feature over looks", said, short, numbers, rows, 4 * tolerance)
+    cells = tuple((names[j], *(f"{value:+.3f}" for value in row)) for j, row in zip(order, rows, strict=True))
+    table = Table("Drift by feature", ("feature", *(f"look {one}" for one in numbers)), cells, words=("feature",))
     return Figure((picture,), said, (table,))
 
 
@@ -201,38 +194,25 @@ def stretch_figure(result: WatchResult) -> Figure | None:
     if len(found) < 2 or behind is None:
         return None
     edges = (float(found[0].start), *(float(one.stop) for one in found))
-    heights = tuple(100 * one.error for one in found)
-    said = "Error along the new rows, in the order in which they come."
-    picture = Plot(
-        "Error along the new rows",
-        said,
-        Axis("row", edges[0], edges[-1], whole=True),
-        Axis("error", 0.0, 1.1 * max(*heights, 100 * behind.behind) or 1.0, unit="%"),
-        (
-            Steps("error", edges=edges, heights=heights, filled=True),
-            Rule("behind the result", "contrast", 100 * behind.behind),
-        ),
+    marks = (
+        Steps("error", edges=edges, heights=tuple(100 * one.error for one in found), filled=True),
+        Rule("behind the result", "contrast", 100 * behind.behind),
     )
+    said = "Error along the new rows, in the order in which they come."
     cells: Cells = {
         "rows": lambda one: f"{count(one.start)} to {count(one.stop - 1)}",
         "error": lambda one: percent(one.error),
         "drifted": lambda one: "yes" if one.drifted else "no",
     }
+    picture = _over("Error along the new rows", said, "row", edges, marks)
     return Figure((picture,), said, (Table.of("Errors along the rows", cells, found, words=("rows", "drifted")),))
 
 
-def watch_section(result: WatchResult) -> str:
-    """The watch as a <section> of a report."""
-    return _html("section")(result)
+_KNOWN = (error_figure, drift_figure, stretch_figure, headline, verdict, details, statement_table, column_table)
+watch_section = macro("watch.html.j2", "section", **{one.__name__: one for one in _KNOWN})
+_page = macro("watch.html.j2", "page", **{one.__name__: one for one in _KNOWN})
 
 
 def render_watch(result: WatchResult) -> str:
     """The watch as one self-contained HTML document."""
-    return _html("page")(result).lstrip()
-
-
-def _html(name: str) -> Callable[..., str]:
-    figures = {"error_figure": error_figure, "drift_figure": drift_figure, "stretch_figure": stretch_figure}
-    words = {"headline": headline, "verdict": verdict, "details": details}
-    tables = {"statement_table": statement_table, "column_table": column_table}
-    return macro("watch.html.j2", name, **figures, **words, **tables)
+    return _page(result).lstrip()
