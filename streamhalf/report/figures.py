@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.report.svg import Axis, Bars, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
+from streamhalf.report.svg import FARTHEST, Axis, Bars, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
 from streamhalf.report.tables import Cells, Table, candidate_table, evidence_table
 from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
 from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, Result, TestResult
@@ -56,7 +56,8 @@ def evidence_figure(one: TestResult, names: Names) -> Figure | None:
         "Length: deviation from a standard Gaussian. Right: observed and expected value. "
         f"Chance alone stays below {number(one.null_quantile)}."
     )
-    caption += " The scale is logarithmic." if picture.is_log else ""
+    if any(value > FARTHEST * one.limit for _, _, value in bars):
+        caption += f" Bars end at {FARTHEST:g} times the limit."
     return Figure((picture,), caption, (evidence_table(one, names),))
 
 

@@ -19,8 +19,8 @@ LETTER, BOLD, DIGIT = 7.0, 8.0, 8.0
 _LARGEST_DRAWN = 1e100
 """Beyond this, differences of coordinates could overflow."""
 
-_VANISHES = 1000.0
-"""Times a limit that a bar may reach before both are drawn on a logarithmic axis."""
+FARTHEST = 25.0
+"""Times a limit at which bars end: beyond, the limit itself would vanish."""
 
 _BESIDE = 2.0
 """In widths of the bars of a ladder: a value farther away than this is beyond its axis."""
@@ -93,20 +93,13 @@ class Axis:
     label: str
     low: float
     high: float
-    log: bool = False
     unit: str = ""
     whole: bool = False
 
     def along(self, start: float, end: float) -> Place:
         """Return the map from values to coordinates; values beyond the ends stay at the ends."""
-        scale: Place = math.log10 if self.log else float
-        low, high = scale(self.low), scale(self.high)
-
-        def place(value: float) -> float:
-            inside = scale(min(max(value, self.low), self.high))
-            return start + (inside - low) / (high - low) * (end - start)
-
-        return place
+        per_unit = (end - start) / (self.high - self.low)
+        return lambda value: start + (min(max(value, self.low), self.high) - self.low) * per_unit
 
     def tick(self, value: float) -> str:
         """Return a value in the unit of the axis."""
@@ -114,10 +107,7 @@ class Axis:
         return (f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short) + self.unit
 
     def ticks(self, most: int) -> tuple[float, ...]:
-        """Return at most `most` round values of the range: powers of ten of a logarithmic one."""
-        if self.log:
-            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
-            return tuple(10.0**k for k in powers[:: math.ceil(len(powers) / most)])
+        """Return at most `most` round values of the range."""
         width = self.high - self.low
         step = 10.0 ** math.floor(math.log10(width / most))
         step *= next(factor for factor in (1, 2, 5, 10, 20) if width / (step * factor) <= most)
@@ -219,7 +209,7 @@ class Rule(_Mark):
             canvas.text(min(max(x(self.at), left + half), right - half), y(math.inf) - 4, self.label, kind, "middle")
             return
         place, anchor = (left + 4, "start") if self.left else (right, "end")
-        room = height > y(math.inf) + 12  # below the name of a vertical line
+        room = height > y(math.inf) + 11.9  # below the name of a vertical line
         canvas.text(place, height - 5 if room else y(self.at) + 14, self.label, kind, anchor)
 
 
@@ -315,35 +305,16 @@ class Bars(Picture):
     limit: float | None = None
     limit_words: str = ""
 
-    @property
-    def is_log(self) -> bool:
-        """Return whether the limit would vanish beside the largest bar on a linear axis."""
-        return self.limit is not None and max(self._drawn) > _VANISHES * self.limit > 0
-
-    @property
-    def _drawn(self) -> list[float]:
-        values = (*(value for _, _, value in self.bars), self.limit or 0.0)
-        return [value for value in values if drawable(value)]
-
-    @property
-    def _axis(self) -> Axis:
-        if self.limit is None:
-            size = max(map(abs, self._drawn)) or 1.0
-            return Axis("", -size, size)
-        most = max(self._drawn)
-        if not self.is_log:
-            return Axis("", 0.0, 1.12 * most)
-        least = min(value for value in self._drawn if value > 0)
-        return Axis("", least / 2, most * (most / least) ** 0.05, log=True)
-
     def paint(self, canvas: Canvas) -> float:
         left, right, tall = 2.0, canvas.width - 2.0, 42.0
-        ends = (left + 16, right - 16) if self.is_log else (left, right)
-        at, top = self._axis.along(*ends), 0.0
-        mark = at(self.limit or 0.0)
-        if self.limit is not None:
-            canvas.text(mark, 14, self.limit_words, "tick", "start" if mark < right / 2 else "end")
-            top = 28.0
+        size = max((abs(value) for _, _, value in self.bars if drawable(value)), default=0.0) or 1.0
+        if self.limit is None:
+            top, at = 0.0, Axis("", -size, size).along(left, right)
+            base = start = at(0.0)
+        else:
+            top, at = 28.0, Axis("", 0.0, min(1.12 * max(size, self.limit), FARTHEST * self.limit)).along(left, right)
+            base, start = at(self.limit), left
+            canvas.text(base, 14, self.limit_words, "tick", "start" if base < right / 2 else "end")
         for i, (name, remark, value) in enumerate(self.bars):
             y = top + tall * i
             room = max(4, int((right - left) / BOLD - len(remark) - 2))
@@ -351,14 +322,10 @@ class Bars(Picture):
             canvas.text(right, y + 14, remark, "tick", "end")
             if drawable(value):
                 contrast = value < 0 if self.limit is None else value > self.limit
-                low, high = sorted((mark if self.limit is None else left, at(value)))
+                low, high = sorted((start, at(value)))
                 canvas.rect(low, y + 20, high - low, 14, f"fill {'contrast' if contrast else 'main'}")
-            canvas.line(mark, y + 19, mark, y + 36, "axis" if self.limit is None else "end")
-        base = top + tall * len(self.bars) + 4
-        if not self.is_log:
-            return base
-        canvas.axis(self._axis, ends, base + 2)
-        return base + 28
+            canvas.line(base, y + 19, base, y + 36, "axis" if self.limit is None else "end")
+        return top + tall * len(self.bars) + 4
 
 
 @dataclass(frozen=True, slots=True)
