@@ -94,7 +94,7 @@ def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
     parameters = own | {other[name]: value for name, value in parameters.items() if name in other}
     if "seed" in parameters:
         parameters["seed"] = as_seed(parameters["seed"])
-    check_names(parameters, RunConfig.names(), "configuration")
+    check_names(parameters, SETTINGS, "configuration")
     return {**dask_settings(), **environment_settings(), **parameters}
 
 

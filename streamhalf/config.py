@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
+import re
 import secrets
-import textwrap
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from functools import partial
 from numbers import Integral, Real
@@ -61,7 +62,7 @@ class Setting:
     even: bool = False
     is_size: bool = False
     group: str
-    help: str
+    help: str = ""
     flag: str | tuple[str, ...] | None = None
     may_change: bool = False
 
@@ -142,7 +143,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
-def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> None:
+def check_names(given: Iterable[str], known: Collection[str], where: str) -> None:
     """Refuse names that are not known, with the nearest one that is."""
     for name in given:
         if name not in known:
@@ -198,200 +199,140 @@ def draw_seed() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Settings of a run."""
+    """Settings of a run.
 
-    eps: float | str = _learning(
-        "auto",
-        float,
-        (SMALLEST_EPS, LARGEST_EPS),
-        words=("auto",),
-        help="accuracy that the tests are to judge, the eps in C opt + eps; auto for the finest "
-        "that the rows can judge. A run that cannot judge the eps given is not accepted",
-    )
-    tau: float = _statistics(
-        0.01,
-        float,
-        (1e-12, 0.5),
-        help="probability of a wrong statement, for all that a run says: half of it that true N(0, "
-        "I) data are not accepted, a quarter each that the upper bound of the error, or L of the "
-        "source of the rows, does not hold (of certify, half each)",
-    )
-    degree: int = _statistics(4, int, (2, 8), even=True, help="even degree k of the moment test")
-    moment_tolerance: float = _statistics(
-        0.1, float, (1e-6, 1.0), help="largest normalised Hermite moment that soundness allows"
-    )
-    spectral_tolerance: float = _statistics(
-        0.3, float, (1e-6, 1.0), help="largest operator norm of the second-moment matrix minus I"
-    )
-    quadratics_tolerance: float = _statistics(
-        0.2,
-        float,
-        (1e-6, 1.0),
-        help="largest operator norm of the mean square of all quadratics minus I; the constant in "
-        "C opt + eps grows with it",
-    )
-    feature_transform: str = _statistics(
-        "auto",
-        str,
-        words=("auto", *(one.value for one in Transform)),
-        help="transform of the rows before they are tested: stored (none), isotropic (about their "
-        "mean, with covariance I), radial (about a centre, directions spread evenly, lengths and "
-        "signs drawn anew: for heavy tails; halfspaces go through the centre), or auto (the first "
-        "of these that a sample does not rule out, and the next where the tests reject)",
-    )
-    centre: str = _statistics(
-        "auto",
-        str,
-        words=("auto", "origin", "mean"),
-        help="centre of the radial transform: origin, mean, or auto to estimate it with the spread of directions",
-    )
-    whiten: bool = _statistics(False, bool, help="short for feature_transform isotropic")
-    schedule: str = _learning(
-        "adaptive",
-        str,
-        words=("adaptive", "halving"),
-        help="how the scale of the localisation shrinks: adaptive (it halves after a small step) "
-        "or halving (the paper's, from 1/100)",
-    )
-    through: str = _learning(
-        "any",
-        str,
-        words=tuple(HalfspaceClass),
-        help="the halfspaces to learn among: any (with a threshold), or those through one point: "
-        "the origin, or the centre (the mean of the features with whiten, else the origin)",
-    )
-    sampling: str = _learning(
-        "auto",
-        str,
-        words=("auto", "windows", "rows", "reuse"),
-        help="how passes that learn share their rows: disjoint windows of neighbouring rows, "
-        "disjoint single rows, reuse (the same single rows in every such pass), or auto (reuse up "
-        "to 2^20 rows or where rows come in an order, else windows); the rows that decide are held "
-        "out in any case",
-    )
-    certificate_degree: int | str = _certificate(
-        "auto",
-        int,
-        (0, 8),
-        words=("auto",),
-        even=True,
-        help="even degree of the slab moments behind the certificate: 0 for no certificate, auto "
-        "for 6 up to 10 features, else 4, and sets of rows in conflict beside it where those tell "
-        "more",
-    )
-    certificate_rows: int | str = _certificate(
-        "auto",
-        int,
-        (LEAST_CERTIFICATE_ROWS, 2**62),
-        words=("auto", "all"),
-        help="rows behind the certificate's moments: all, a number (drawn one by one from all), or "
-        "auto for all up to the larger of 2^22 and 300 d² / error; all rows are read and enter the "
-        "digest",
-    )
-    certificate_effort: float = _certificate(
-        1.0,
-        float,
-        (1e-3, 100.0),
-        help="how hard to search for the certificate's lower bound, in units of the usual number "
-        "of operations, which take about as long as the passes; more gives a tighter bound",
-    )
-    certificate_memory: int = _certificate(
-        512 << 20,
-        int,
-        (1 << 20, 1 << 50),
-        is_size=True,
-        help="bytes that the slabs of the certificate may take in one task; more gives finer slabs "
-        "and a larger L where features are many",
-    )
-    max_ratio: float = _certificate(
-        2.0,
-        float,
-        (1.0, 1e6),
-        help="largest certified ratio U/L that makes a verdict certified where the tests do not accept the features",
-    )
-    stop_early: bool = _learning(
-        False, bool, help="end where the tests reject, without another transform and without certificate"
-    )
-    seed: int = _statistics(  # a number in every configuration: auto draws one
-        "auto",
-        int,
-        (0, 2**63 - 1),
-        words=("auto",),
-        help="seed of all randomness (random_state in Python): auto to draw it and record it, or "
-        "that of a run to be repeated. With a seed known before the labels are fixed, exactly the "
-        "rows that learning looks at can be flipped, and the promise is void",
-    )
-    scheduler: str = _where(
-        AUTO,
-        str,
-        flag=("--scheduler", "--scheduler-file"),
-        help="serial, threads, processes, or the address or file of a Dask scheduler; auto for the "
-        "active Dask client, or else threads",
-    )
-    n_workers: int | None = _where(
-        None, int, (1, 4096), flag="--workers", help="threads or processes on this machine; without it, one per core"
-    )
-    memory_limit: int | str = _where(
-        "auto",
-        int,
-        (1 << 20, 1 << 50),
-        words=("auto",),
-        is_size=True,
-        help="bytes that the tasks of one process may take at most, beside 200 MiB of Python and "
-        "its libraries; auto for what the machine, its control group or the Dask worker has. With "
-        "less, fewer tasks run at once; no answer depends on it",
-    )
-    cache: str | None = _where(
-        None,
-        str,
-        help="folder for chunks that were fetched from object storage and do not fit into memory, "
-        "so that no pass fetches them again; emptied at the end of the run",
-    )
-    worker_timeout: float = _where(
-        300.0,
-        float,
-        (0.1, 1e7),
-        help="seconds to wait for workers where a cluster has none: adaptive clusters and batch "
-        "queues start them for tasks that wait",
-    )
-    stall_timeout: float = _where(
-        300.0,
-        float,
-        (0.1, 1e7),
-        help="seconds without the end of a task, and without a worker that executes one, after "
-        "which a pass on a cluster is given up; ten times as long while workers execute tasks",
-    )
-    dashboard_page: bool = _where(
-        True,
-        bool,
-        help="add the page /streamhalf to the dashboard of a cluster's scheduler, which installs a "
-        "plugin there; false for a scheduler that is shared",
-    )
-    split_every: int = _where(8, int, (2, 256), may_change=False, help="partial results combined by one task")
-    features: str = _names("X", str, help="name of the array of the features")
-    labels: str = _names("y", str, help="name of the array of the labels; the column of a table is --label")
-    columns: tuple[str, ...] = _tables(
-        (), tuple, help="columns of a table to make features of; all but the label without it"
-    )
-    drop: tuple[str, ...] = _tables((), tuple, help="columns of a table to leave out")
-    positive: str | None = _tables(
-        None, str, help="label that is +1, all others together are -1; needed where there are more than two"
-    )
-    encode: str = _tables(
-        "auto",
-        str,
-        words=("auto", "none"),
-        help="how columns of a table become features: auto (text as indicators of its values, "
-        "dates as days and cyclic parts, constants and identifiers left out), or none (numbers as "
-        "they are)",
-    )
-    missing: str = _tables(
-        "auto",
-        str,
-        words=("auto", "drop", "fill", "refuse"),
-        help="rows with gaps: drop (leave them out), fill (the median, with an indicator beside "
-        "it), refuse, or auto (fill in tables that are encoded, else refuse)",
-    )
+    Parameters
+    ----------
+    eps
+        accuracy that the tests are to judge, the eps in C opt + eps; auto for the finest that the rows can
+        judge. A run that cannot judge the eps given is not accepted
+    tau
+        probability of a wrong statement, for all that a run says: half of it that true N(0, I) data are not
+        accepted, a quarter each that the upper bound of the error, or L of the source of the rows, does not
+        hold (of certify, half each)
+    degree
+        even degree k of the moment test
+    moment_tolerance
+        largest normalised Hermite moment that soundness allows
+    spectral_tolerance
+        largest operator norm of the second-moment matrix minus I
+    quadratics_tolerance
+        largest operator norm of the mean square of all quadratics minus I; the constant in C opt + eps grows
+        with it
+    feature_transform
+        transform of the rows before they are tested: stored (none), isotropic (about their mean, with
+        covariance I), radial (about a centre, directions spread evenly, lengths and signs drawn anew: for heavy
+        tails; halfspaces go through the centre), or auto (the first of these that a sample does not rule out,
+        and the next where the tests reject)
+    centre
+        centre of the radial transform: origin, mean, or auto to estimate it with the spread of directions
+    whiten
+        short for feature_transform isotropic
+    schedule
+        how the scale of the localisation shrinks: adaptive (it halves after a small step) or halving (the
+        paper's, from 1/100)
+    through
+        the halfspaces to learn among: any (with a threshold), or those through one point: the origin, or the
+        centre (the mean of the features with whiten, else the origin)
+    sampling
+        how passes that learn share their rows: disjoint windows of neighbouring rows, disjoint single rows,
+        reuse (the same single rows in every such pass), or auto (reuse up to 2^20 rows or where rows come in an
+        order, else windows); the rows that decide are held out in any case
+    certificate_degree
+        even degree of the slab moments behind the certificate: 0 for no certificate, auto for 6 up to 10
+        features, else 4, and sets of rows in conflict beside it where those tell more
+    certificate_rows
+        rows behind the certificate's moments: all, a number (drawn one by one from all), or auto for all up to
+        the larger of 2^22 and 300 d² / error; all rows are read and enter the digest
+    certificate_effort
+        how hard to search for the certificate's lower bound, in units of the usual number of operations, which
+        take about as long as the passes; more gives a tighter bound
+    certificate_memory
+        bytes that the slabs of the certificate may take in one task; more gives finer slabs and a larger L
+        where features are many
+    max_ratio
+        largest certified ratio U/L that makes a verdict certified where the tests do not accept the features
+    stop_early
+        end where the tests reject, without another transform and without certificate
+    seed
+        seed of all randomness (random_state in Python): auto to draw it and record it, or that of a run to be
+        repeated. With a seed known before the labels are fixed, exactly the rows that learning looks at can be
+        flipped, and the promise is void
+    scheduler
+        serial, threads, processes, or the address or file of a Dask scheduler; auto for the active Dask client,
+        or else threads
+    n_workers
+        threads or processes on this machine; without it, one per core
+    memory_limit
+        bytes that the tasks of one process may take at most, beside 200 MiB of Python and its libraries; auto
+        for what the machine, its control group or the Dask worker has. With less, fewer tasks run at once; no
+        answer depends on it
+    cache
+        folder for chunks that were fetched from object storage and do not fit into memory, so that no pass
+        fetches them again; emptied at the end of the run
+    worker_timeout
+        seconds to wait for workers where a cluster has none: adaptive clusters and batch queues start them for
+        tasks that wait
+    stall_timeout
+        seconds without the end of a task, and without a worker that executes one, after which a pass on a
+        cluster is given up; ten times as long while workers execute tasks
+    dashboard_page
+        add the page /streamhalf to the dashboard of a cluster's scheduler, which installs a plugin there; false
+        for a scheduler that is shared
+    split_every
+        partial results combined by one task
+    features
+        name of the array of the features
+    labels
+        name of the array of the labels; the column of a table is --label
+    columns
+        columns of a table to make features of; all but the label without it
+    drop
+        columns of a table to leave out
+    positive
+        label that is +1, all others together are -1; needed where there are more than two
+    encode
+        how columns of a table become features: auto (text as indicators of its values, dates as days and cyclic
+        parts, constants and identifiers left out), or none (numbers as they are)
+    missing
+        rows with gaps: drop (leave them out), fill (the median, with an indicator beside it), refuse, or auto
+        (fill in tables that are encoded, else refuse)
+    """
+
+    eps: float | str = _learning("auto", float, (SMALLEST_EPS, LARGEST_EPS), words=("auto",))
+    tau: float = _statistics(0.01, float, (1e-12, 0.5))
+    degree: int = _statistics(4, int, (2, 8), even=True)
+    moment_tolerance: float = _statistics(0.1, float, (1e-6, 1.0))
+    spectral_tolerance: float = _statistics(0.3, float, (1e-6, 1.0))
+    quadratics_tolerance: float = _statistics(0.2, float, (1e-6, 1.0))
+    feature_transform: str = _statistics("auto", str, words=("auto", *(one.value for one in Transform)))
+    centre: str = _statistics("auto", str, words=("auto", "origin", "mean"))
+    whiten: bool = _statistics(False, bool)
+    schedule: str = _learning("adaptive", str, words=("adaptive", "halving"))
+    through: str = _learning("any", str, words=tuple(HalfspaceClass))
+    sampling: str = _learning("auto", str, words=("auto", "windows", "rows", "reuse"))
+    certificate_degree: int | str = _certificate("auto", int, (0, 8), words=("auto",), even=True)
+    certificate_rows: int | str = _certificate("auto", int, (LEAST_CERTIFICATE_ROWS, 2**62), words=("auto", "all"))
+    certificate_effort: float = _certificate(1.0, float, (1e-3, 100.0))
+    certificate_memory: int = _certificate(512 << 20, int, (1 << 20, 1 << 50), is_size=True)
+    max_ratio: float = _certificate(2.0, float, (1.0, 1e6))
+    stop_early: bool = _learning(False, bool)
+    seed: int = _statistics("auto", int, (0, 2**63 - 1), words=("auto",))  # a number in every configuration
+    scheduler: str = _where(AUTO, str, flag=("--scheduler", "--scheduler-file"))
+    n_workers: int | None = _where(None, int, (1, 4096), flag="--workers")
+    memory_limit: int | str = _where("auto", int, (1 << 20, 1 << 50), words=("auto",), is_size=True)
+    cache: str | None = _where(None, str)
+    worker_timeout: float = _where(300.0, float, (0.1, 1e7))
+    stall_timeout: float = _where(300.0, float, (0.1, 1e7))
+    dashboard_page: bool = _where(True, bool)
+    split_every: int = _where(8, int, (2, 256), may_change=False)
+    features: str = _names("X", str)
+    labels: str = _names("y", str)
+    columns: tuple[str, ...] = _tables((), tuple)
+    drop: tuple[str, ...] = _tables((), tuple)
+    positive: str | None = _tables(None, str)
+    encode: str = _tables("auto", str, words=("auto", "none"))
+    missing: str = _tables("auto", str, words=("auto", "drop", "fill", "refuse"))
     seed_drawn: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -417,11 +358,6 @@ class RunConfig:
             object.__setattr__(self, "seed_drawn", True)
         object.__setattr__(self, "seed", draw_seed() if asked == "auto" else int(asked))
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """The names of all settings."""
-        return tuple(SETTINGS)
-
     def recorded(self) -> dict[str, Any]:
         """Every setting by name, as plain values."""
         return {name: getattr(self, name) for name in SETTINGS}
@@ -432,13 +368,14 @@ class RunConfig:
         return {n: list(one) if isinstance(one, tuple) else one for n, one in found.items()}
 
 
-SETTINGS: Mapping[str, Setting] = {one.name: one.metadata["setting"] for one in fields(RunConfig) if one.metadata}
-"""The declarations by name, in the order of the docs."""
+_HELP = dict(re.findall(r"^(\w+)\n((?:    .+\n?)+)", inspect.cleandoc(RunConfig.__doc__ or ""), re.MULTILINE))
 
-RunConfig.__doc__ = "Settings of a run.\n\nParameters\n----------\n" + "\n".join(
-    f"{name}\n" + textwrap.fill(declared.help, 96, initial_indent="    ", subsequent_indent="    ")
-    for name, declared in SETTINGS.items()
-)
+SETTINGS: Mapping[str, Setting] = {
+    one.name: replace(one.metadata["setting"], help=" ".join(_HELP.get(one.name, "").split()))
+    for one in fields(RunConfig)
+    if one.metadata
+}
+"""The declarations by name, in the order of the docs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +413,7 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     options = content.pop("storage_options", None)
     if options is not None and not isinstance(options, dict):
         raise UsageError(f"{name}: storage_options: expected 'name: value' lines")
-    check_names(content, (*RunConfig.names(), LABEL), name)
+    check_names(content, (*SETTINGS, LABEL), name)
     return ConfigFile(read_settings(content), options)
 
 

@@ -33,7 +33,7 @@ def test_default__is_the_default_field_by_field() -> None:
     loaded = load_config(CONFIGS / "default.yaml")
     defaults = {name: one.default for name, one in SETTINGS.items()}
     assert {name: of_file(value) for name, value in loaded.parameters.items()} == defaults
-    assert list(loaded.parameters) == list(RunConfig.names())
+    assert list(loaded.parameters) == list(SETTINGS)
     assert loaded.storage_options is None
 
 

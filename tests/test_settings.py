@@ -26,7 +26,7 @@ def test_settings__hold_defaults_that_they_take() -> None:
 
 
 def test_identity__leaves_out_where_it_runs() -> None:
-    left_out = set(RunConfig.names()) - set(RunConfig().identity())
+    left_out = set(SETTINGS) - set(RunConfig().identity())
     waits = {"worker_timeout", "stall_timeout"}
     assert left_out == {"scheduler", "n_workers", "memory_limit", "cache", "dashboard_page"} | waits
     assert RunConfig(seed=3).identity()["seed"] == 3

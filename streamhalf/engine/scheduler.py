@@ -19,7 +19,7 @@ import numpy as np
 from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
-from streamhalf.config import AUTO, RunConfig, check_names, read_settings
+from streamhalf.config import AUTO, SETTINGS, check_names, read_settings
 from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.clients import active_client, waitable
@@ -119,7 +119,7 @@ def dask_settings() -> dict[str, Any]:
     if not isinstance(section, Mapping):
         raise UsageError(f"{_WHERE}: expected 'name: value' lines, got {type(section).__name__}")
     given = {str(name).replace("-", "_"): value for name, value in section.items()}
-    check_names(given, RunConfig.names(), _WHERE)
+    check_names(given, SETTINGS, _WHERE)
     return read_settings(given)
 
 
