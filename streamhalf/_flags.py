@@ -142,6 +142,11 @@ def read_config(given: Given) -> ConfigFile:
     return ConfigFile({**file.parameters, **flags}, merged or None)
 
 
+def storage_of(given: Given) -> Mapping[str, Any] | None:
+    """Options of the storage, from the file and the flags."""
+    return read_config(given).storage_options
+
+
 @contextmanager
 def calling(given: Given) -> Iterator[dict[str, Any]]:
     """Yield the keyword arguments of an API function: settings, storage options and an observer."""
@@ -156,20 +161,16 @@ def finish(given: Given, record: Any, show: Callable[..., None]) -> None:
 
     Neither a full disk nor a closed pipe loses the rest.
     """
-    storage = read_config(given).storage_options
+    storage = storage_of(given)
     with ExitStack() as last_first:
         more = {"verbose": True} if given.get("verbose") else {}
         last_first.callback(show, ResultConsole(), record, **more)
         if page := given.get("report"):
-            last_first.callback(write_page, record, page, storage)
+            from streamhalf import api
+
+            last_first.callback(api.report, record, page, storage_options=storage)
         if path := given.get("json"):
             write_json(path, record, storage_options=storage)
-
-
-def write_page(record: Any, page: str, storage: Mapping[str, Any] | None, audit: Any = None, watch: Any = None) -> None:
-    from streamhalf import api
-
-    api.report(record, page, audit=audit, watch=watch, storage_options=storage)
 
 
 def public_command(arguments: Sequence[str]) -> str:
@@ -197,7 +198,7 @@ def check_outputs(given: Given) -> None:
     refuse_clash(inputs, outputs)
     if "store" in given:
         refuse_harm(given["store"], outputs, replaces="model" in given)
-    storage = read_config(given).storage_options
+    storage = storage_of(given)
     for option in ("json", "report"):
         check_writable(given.get(option), option, storage)
     if "://" in (log := given.get("log_json", "")):
@@ -275,7 +276,7 @@ def _observe(given: Given) -> Iterator[Observer]:
         if not console.quiet:
             observers.append(stack.enter_context(views.watch(console)))
         if path := given.get("log_json"):
-            storage = read_config(given).storage_options
+            storage = storage_of(given)
             observers.append(views.log_json(stack.enter_context(_open_log(path, storage))))
         yield fan_out(*observers)
 

@@ -12,7 +12,7 @@ import math
 import os
 import socket
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as replaced
@@ -23,22 +23,25 @@ import numpy as np
 from streamhalf._models import columns_of
 from streamhalf.algorithms.kept import LARGEST_MANIFEST, MANIFEST, RESULT, KeptState
 from streamhalf.config import SETTINGS, RunConfig, check_names, environment_settings
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import DataLike, open_source, refuse_array_names
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_groups import access_check_of
-from streamhalf.engine import Engine, open_engine
+from streamhalf.data.zarr_writer import Target
+from streamhalf.engine import Counted, Engine, Job, open_engine, run_job
 from streamhalf.engine.checkpoint import Checkpoint
-from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
+from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
-from streamhalf.engine.memory import fewer_at_once, largest_block
+from streamhalf.engine.memory import fewer_at_once, largest_block, room_of, rows_nbytes, task_memory
+from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.engine.run import Run, plan_keeping
-from streamhalf.engine.scheduler import Chosen, check_access, choose, dask_settings, refuse_elsewhere
+from streamhalf.engine.scheduler import check_access, choose, dask_settings, refuse_elsewhere
 from streamhalf.errors import DataError, RunCancelledError, UsageError
 from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted, Watched
 from streamhalf.paths import Folder, absolute, check_cache_folder
-from streamhalf.redact import one_line, public_name
+from streamhalf.redact import one_line, plural, public_name
 from streamhalf.report.words import notice_words
-from streamhalf.results import CertifyResult, DataRecord, FitResult, Notice, RunRecord, Versions, WatchResult, replace
+from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, WatchResult, replace
 from streamhalf.results.codes import RowsKept
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
 
-_READS = {"verify": 1, "watch": 1}
+_READS = {"score": 1, "verify": 1, "watch": 1}
 """How often a command reads all rows, where that is not several times."""
 
 logger = logging.getLogger("streamhalf")
@@ -74,47 +77,23 @@ def takes_data(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def make_config(parameters: Mapping[str, Any]) -> RunConfig:
-    """Parameters by name, unknown ones refused with the nearest name."""
-    return RunConfig(**_settle(parameters))
+    """Settings in order of precedence: given, environment, Dask configuration; unknown names are refused."""
+    other = {"label": "labels", "random_state": "seed"}
+    given = {name: value for name, value in parameters.items() if name not in other}
+    given |= {other[name]: value for name, value in parameters.items() if name in other}
+    if "seed" in given:
+        given["seed"] = as_seed(given["seed"])
+    check_names(given, SETTINGS, "configuration")
+    return RunConfig(**{**dask_settings(), **environment_settings(), **given})
 
 
 def as_seed(random_state: Any) -> Any:
-    """Return the seed that scikit-learn's `random_state` stands for."""
+    """The seed that scikit-learn's `random_state` stands for."""
     if random_state is None:
         return "auto"
     if hasattr(random_state, "randint"):  # a RandomState, which moves on
         return int(random_state.randint(2**31 - 1))
     return random_state
-
-
-def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in order of precedence: given, environment, Dask configuration."""
-    other = {"label": "labels", "random_state": "seed"}
-    own = {name: value for name, value in parameters.items() if name not in other}
-    parameters = own | {other[name]: value for name, value in parameters.items() if name in other}
-    if "seed" in parameters:
-        parameters["seed"] = as_seed(parameters["seed"])
-    check_names(parameters, SETTINGS, "configuration")
-    return {**dask_settings(), **environment_settings(), **parameters}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """Where something is written from, with how much memory, and what is to be said of it."""
-
-    engine: Engine
-    memory_limit: int | str
-    notices: tuple[Notice, ...]
-
-
-@contextmanager
-def open_place(scheduler: str | None, n_workers: int | None, client: Client | None) -> Iterator[Place]:
-    """An engine for what needs no other settings."""
-    given = {"scheduler": scheduler, "n_workers": n_workers}
-    config = make_config({name: value for name, value in given.items() if value is not None})
-    chosen = choose(config.scheduler, client)
-    with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
-        yield Place(engine, config.memory_limit, chosen.notices)
 
 
 def open_data(
@@ -178,18 +157,87 @@ def execute(
     chosen = choose(config.scheduler, client, source)
     keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
     lazy = () if keeping is None else (keeping.notice,)
-    said = (*source.notices, *notices, *chosen.notices, *lazy)
-    started = RunStarted(
-        command, source.name, source.n_rows, source.dim, said, seed=config.seed, who=who(), rows_planned=rows_planned
-    )
-    opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
-    with _in_one_sentence(source), opened as run:
-        if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
-            run.keeping = keeping
-        run.provenance = RunRecord.now(chosen.name, config.recorded())
-        result = work(run)
-        run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
+    if keeping is not None and keeping.kept is RowsKept.NOWHERE:
+        keeping = None
+    check_cache_folder(config.cache)
+    with _in_one_sentence(source), open_engine(chosen.target, config) as engine:
+        refuse_elsewhere(engine, source)
+        check_access(engine, access_check_of(source.reader))
+        need, limit = largest_block(source) + held, config.memory_limit
+        fewer = fewer_at_once(engine, command, need, limit, partials=held)
+        started = RunStarted(
+            command,
+            source.name,
+            source.n_rows,
+            source.dim,
+            (*source.notices, *notices, *chosen.notices, *lazy, *fewer),
+            seed=config.seed,
+            who=who(),
+            rows_planned=rows_planned,
+        )
+        observer(started)
+        for notice in started.notices:
+            logger.info(notice_words(notice))
+        cache = None if config.cache is None else absolute(config.cache)
+        with mirrored(engine, observer, started) as (watched, slabs):
+            run = Run(engine, limit, config.split_every, watched, checkpoint, slabs.listen, cache, keeping)
+            run.provenance = RunRecord.now(chosen.name, config.recorded())
+            try:
+                result = work(run)
+                run.close(getattr(result, "verdict", None), _answer(result))
+            finally:
+                run.forget()
     return result
+
+
+def write_all(
+    started: RunStarted,
+    config: RunConfig,
+    client: Client | None,
+    observer: Observer,
+    *,
+    target: Target,
+    ranges: Iterable[RowRange],
+    row_nbytes: int,
+    create: Callable[[], Any],
+    write: Callable[[RowRange], int],
+    source: Source | None = None,
+) -> int:
+    """Create a store and write every range in parallel; returns the sum of what the writes count.
+
+    Refused before it is created where a task does not fit in memory.
+    """
+    bounds = RowRanges.of(ranges).bounds
+    task_nbytes = rows_nbytes(row_nbytes, int(np.diff(bounds).max()))
+    per_task = math.ceil(len(bounds) / MAX_TASKS)
+    items = tuple(map(RowRanges, np.split(bounds, range(per_task, len(bounds), per_task))))
+    chosen = choose(config.scheduler, client)
+    with open_engine(chosen.target, config) as engine:
+        if source is not None:
+            check_access(engine, access_check_of(source.reader))
+        fewer = fewer_at_once(engine, started.command, task_nbytes, config.memory_limit)
+        create()
+        check_access(engine, target.access_check())
+        started = replace(started, notices=(*chosen.notices, *fewer))
+        observer(started)
+        job = Job(
+            name=started.command,
+            context=(write, task_nbytes, room_of(engine, config.memory_limit)),
+            items=items,
+            rows=tuple(rows.n_rows for rows in items),
+            leaf=_write_task,
+            combine=lambda _, parts: sum(parts),
+            at_once=fewer[0]["at_once"] if fewer else None,
+        )
+        with mirrored(engine, observer, started) as (watched, _):
+            total: int = run_job(engine, job, watched).partial
+    return total
+
+
+def _write_task(context: tuple[Callable[[RowRange], int], int, int], rows: RowRanges) -> Counted:
+    write, nbytes, room = context
+    with task_memory(nbytes, room):
+        return Counted(rows.n_rows, sum(map(write, rows)))
 
 
 @contextmanager
@@ -224,11 +272,10 @@ def _answer(result: Any) -> Answered | Watched | None:
         return Watched(result.outcome, result.look, result.statements)
     if not isinstance(result, FitResult | CertifyResult):
         return None
-    error, certificate = result.error, result.certificate
-    found = Answered(
-        error=None if error is None else error.empirical, error_upper=None if error is None else error.upper
-    )
-    if certificate is not None:
+    found = Answered()
+    if (error := result.error) is not None:
+        found = replace(found, error=error.empirical, error_upper=error.upper)
+    if (certificate := result.certificate) is not None:
         pieces = sorted(certificate.profile, key=lambda one: one.angle_low)
         found = replace(
             found,
@@ -247,60 +294,17 @@ def _answer(result: Any) -> Answered | Watched | None:
 
 
 @contextmanager
-def open_run(
-    config: RunConfig,
-    chosen: Chosen | None,
-    observer: Observer,
-    checkpoint: Checkpoint | None = None,
-    started: RunStarted | None = None,
-    source: Source | None = None,
-    *,
-    held: int = 0,
-) -> Iterator[Run]:
-    """A run where it was chosen to be, or by default would be, closed at the end.
-
-    The observer hears `started`, with a notice where memory keeps threads idle. On a cluster, it
-    reaches the dashboard too.
-    """
-    chosen = chosen or choose(config.scheduler, None, source)
-    check_cache_folder(config.cache)
-    with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
-        refuse_elsewhere(engine, source)
-        check_access(engine, None if source is None else access_check_of(source.reader))
-        limit = config.memory_limit
-        if started is not None and source is not None:
-            need = largest_block(source) + held
-            fewer = fewer_at_once(engine, started.command, need, limit, partials=held)
-            started = replace(started, notices=(*started.notices, *fewer))
-            observer(started)
-            for notice in started.notices:
-                logger.info(notice_words(notice))
-        with mirrored(engine, observer, started) as (watched, slabs):
-            run = Run(engine, limit, config.split_every, watched, checkpoint, slabs.listen)
-            run.cache = None if config.cache is None else absolute(config.cache)
-            try:
-                yield run
-                run.close()
-            finally:
-                run.forget()
-
-
-@contextmanager
 def mirrored(
-    engine: Engine, observer: Observer, started: RunStarted | None
+    engine: Engine, observer: Observer, started: RunStarted
 ) -> Iterator[tuple[Observer, LocalSlabs | ClusterSlabs]]:
-    """The observer, joined on a cluster with one that feeds the scheduler's dashboard.
-
-    Yields it, and what hears of the slabs that tasks count.
-    """
+    """Yield the observer, joined on a cluster with one that feeds the dashboard, and what hears of counted slabs."""
     if not isinstance(engine, ClusterEngine):
         local = LocalSlabs(observer)
         yield local, local
         return
     from streamhalf.report.dashboard import mirrored  # imports distributed, which takes a second
 
-    page = engine.options.dashboard_page
-    with mirrored(engine.client, observer, started, page=page) as watched:
+    with mirrored(engine.client, observer, started, page=engine.config.dashboard_page) as watched:
         yield watched
 
 
@@ -335,80 +339,65 @@ def open_checkpoint(
     return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume, kept=kept)
 
 
-@dataclass(frozen=True, slots=True)
-class StateFolder:
-    """The folder that keeps the statistics of a fit for `update`."""
-
-    folder: Folder
-
-    @classmethod
-    def new(
-        cls, url: str | os.PathLike[str] | None, storage_options: Mapping[str, Any] | None, config: RunConfig
-    ) -> StateFolder | None:
-        """A folder for the state of a fit, if one is wanted; refused where it holds another."""
-        if url is None:
-            return None
-        if config.stop_early:
-            raise UsageError("state: given with stop_early, which leaves nothing to add rows to; leave one of them out")
-        folder = Folder(os.fspath(url), storage_options)
-        if folder.read(MANIFEST, LARGEST_MANIFEST) is not None:
-            raise UsageError(f"state: {folder.name} holds a state already; name another folder, or remove this one")
-        return cls(folder)
-
-    @classmethod
-    def load(
-        cls, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, result: FitResult
-    ) -> tuple[StateFolder, KeptState]:
-        """The folder and its state; refused where that is of another result."""
-        folder = Folder(os.fspath(url), storage_options)
-        kept = KeptState.load(folder)
-        if kept.result.digest != result.digest:
-            looks = f"{len(kept.looks)} look{'s' if len(kept.looks) > 1 else ''} at {kept.n_rows:,} rows"
-            raise UsageError(
-                f"state: {folder.name} is not that of the result, but of one with {looks}, "
-                f"which is in {folder.name}/{RESULT}; give that one, or the folder of this result"
-            )
-        return cls(folder), kept
-
-    def save(self, kept: KeptState) -> None:
-        """Write a state, and its result beside it."""
-        kept.save(self.folder)
-
-    def settings(self, kept: KeptState, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of an update: those of the fit, but for where it runs and what things are called."""
-        allowed = [name for name, one in SETTINGS.items() if one.may_change or one.group == "names"]
-        if fixed := [name for name in given if name not in (*allowed, "label")]:
-            raise UsageError(
-                f"{fixed[0]}: an update keeps the settings of the fit; leave it out, or fit all rows again"
-            )
-        defaults = {name: SETTINGS[name].default for name in allowed}
-        own = {name: value for name, value in kept.path.settings.items() if defaults.get(name, ...) != value}
-        moved = {name for name in allowed if SETTINGS[name].group != "names"}
-        return {**{name: value for name, value in own.items() if name not in moved}, **given, "seed": "auto"}
-
-    def check(self, kept: KeptState, source: Source) -> None:
-        """Refuse data that the old rows are no longer the first of."""
-        data, name, remedy = kept.result.data, source.name, "fit all rows again"
-        if source.dim != data.dim or source.schema.columns != data.features:
-            raise DataError(f"{name}: {_columns(source)}; the result has {_columns(data)}; {remedy}")
-        if source.record.classes != data.classes:
-            raise DataError(f"{name}: labels {source.record.label_names}; the result has {data.label_names}; {remedy}")
-        if source.n_rows < kept.n_rows:
-            raise DataError(
-                f"{name}: {source.n_rows:,} rows; the result has {kept.n_rows:,}, and an update takes data "
-                f"that grew; {remedy}"
-            )
-        if source.fingerprint_of(kept.n_rows) != data.fingerprint:
-            raise DataError(
-                f"{name}: the first {kept.n_rows:,} rows are not those of the result (a sample of them differs): "
-                f"new rows belong behind the old ones; {remedy}"
-            )
+def new_state(
+    url: str | os.PathLike[str] | None, storage_options: Mapping[str, Any] | None, config: RunConfig
+) -> Folder | None:
+    """The folder for the state of a fit, if one is wanted; refused where it holds another."""
+    if url is None:
+        return None
+    if config.stop_early:
+        raise UsageError("state: given with stop_early, which leaves nothing to add rows to; leave one of them out")
+    folder = Folder(os.fspath(url), storage_options)
+    if folder.read(MANIFEST, LARGEST_MANIFEST) is not None:
+        raise UsageError(f"state: {folder.name} holds a state already; name another folder, or remove this one")
+    return folder
 
 
-def _columns(data: Source | DataRecord) -> str:
-    names = data.schema.columns if isinstance(data, Source) else data.features
+def load_state(folder: Folder, result: FitResult) -> KeptState:
+    """The state in a folder; refused where that is of another result."""
+    kept = KeptState.load(folder)
+    if kept.result.digest != result.digest:
+        looks = f"{plural(len(kept.looks), 'look')} at {kept.n_rows:,} rows"
+        raise UsageError(
+            f"state: {folder.name} is not that of the result, but of one with {looks}, "
+            f"which is in {folder.name}/{RESULT}; give that one, or the folder of this result"
+        )
+    return kept
+
+
+def update_settings(kept: KeptState, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an update: those of the fit, but for where it runs and what things are called."""
+    moved = {name for name, one in SETTINGS.items() if one.may_change}
+    names = {name: one.default for name, one in SETTINGS.items() if one.group == "names"}
+    if fixed := [name for name in given if name not in (*moved, *names, "label")]:
+        raise UsageError(f"{fixed[0]}: an update keeps the settings of the fit; leave it out, or fit all rows again")
+    own = {name: value for name, value in kept.path.settings.items() if name not in moved and names.get(name) != value}
+    return {**own, **given, "seed": "auto"}
+
+
+def check_grown(kept: KeptState, source: Source) -> None:
+    """Refuse data that the old rows are no longer the first of."""
+    data, name, remedy = kept.result.data, source.name, "fit all rows again"
+    if source.dim != data.dim or source.schema.columns != data.features:
+        ours, theirs = _columns(source.dim, source.schema.columns), _columns(data.dim, data.features)
+        raise DataError(f"{name}: {ours}; the result has {theirs}; {remedy}")
+    if source.record.classes != data.classes:
+        raise DataError(f"{name}: labels {source.record.label_names}; the result has {data.label_names}; {remedy}")
+    if source.n_rows < kept.n_rows:
+        raise DataError(
+            f"{name}: {source.n_rows:,} rows; the result has {kept.n_rows:,}, and an update takes data "
+            f"that grew; {remedy}"
+        )
+    if source.fingerprint_of(kept.n_rows) != data.fingerprint:
+        raise DataError(
+            f"{name}: the first {kept.n_rows:,} rows are not those of the result (a sample of them differs): "
+            f"new rows belong behind the old ones; {remedy}"
+        )
+
+
+def _columns(dim: int, names: tuple[str, ...]) -> str:
     shown = f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})" if names else ""
-    return f"{data.dim} features{shown}"
+    return f"{dim} features{shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,11 +482,9 @@ class RunHandle(Generic[R]):
 
     def _run(self) -> None:
         try:
-            result = self._work(self._observe)
+            self._future.set_result(self._work(self._observe))
         except BaseException as error:
             self._future.set_exception(error)
-        else:
-            self._future.set_result(result)
 
     def _observe(self, event: Event) -> None:
         if self._cancelled.is_set():

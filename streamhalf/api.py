@@ -3,73 +3,47 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from streamhalf._lazy import lazy as lazy
 from streamhalf._models import as_halfspace, check_columns, like_fitted, usable_halfspace, warn_unverified
 from streamhalf._session import (
     SEED_DRAWN,
-    Place,
     RunHandle,
-    StateFolder,
+    check_grown,
     columns_like,
     execute,
+    load_state,
     make_config,
-    mirrored,
+    new_state,
     open_checkpoint,
     open_data,
-    open_place,
     takes_data,
+    update_settings,
     who,
+    write_all,
 )
-from streamhalf.algorithms import driver
+from streamhalf.algorithms import driver, plan_overview
 from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.plan_overview import (
-    dry_run_of,
-    held_by_fit,
-    held_by_learning,
-    make_plan,
-    plan_of,
-    planned_rows,
-    strict_plan,
-)
+from streamhalf.algorithms.plan_overview import held_by_fit
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
-from streamhalf.config import SETTINGS, TOLERANCE, TOP, check_names
-from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.config import SETTINGS, TOLERANCE, TOP, RunConfig, check_names
+from streamhalf.data import row_files
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
-from streamhalf.data.row_files import (
-    check_file,
-    chunks_for,
-    create_converted,
-    create_predictions,
-    finish_converted,
-    finish_predictions,
-    renamed,
-    write_converted,
-    write_prediction_table,
-    write_predictions,
-)
+from streamhalf.data.row_files import check_file
 from streamhalf.data.source import Source
-from streamhalf.data.zarr_groups import access_check_of
 from streamhalf.data.zarr_writer import Target
-from streamhalf.engine import Counted, Job, run_job
-from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
-from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.engine.run import Run
-from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
@@ -131,7 +105,7 @@ def test(
         Fields of `RunConfig`.
     """
     source, config = open_data(data, parameters, storage_options, needs_labels=False)
-    held = held_by_learning(plan_for_rows(source.n_rows, source.dim, config), config, learns=False)
+    held = plan_overview.held_by_learning(plan_for_rows(source.n_rows, source.dim, config), config, learns=False)
     return execute("test", source, config, lambda run: driver.test(run, source, config), client, observer, held=held)
 
 
@@ -185,7 +159,7 @@ def fit(
         if (place := path_of(data)) is not None:
             refuse_harm(place, {name: one for name, one in folders.items() if one is not None})
         source, config = open_data(data, parameters, storage_options)
-        states = StateFolder.new(state, storage_options, config)
+        folder = new_state(state, storage_options, config)
         kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
         resumed = []
         if kept is not None:  # what is saved outlives the run: no rows in it whose checks are due
@@ -194,18 +168,12 @@ def fit(
             config = dataclasses.replace(config, seed=seed, seed_drawn=drawn)
             if resume:
                 resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
-        beside = {"rows_planned": planned_rows(source.n_rows, source.dim, config), "held": held_by_fit(source, config)}
-        return execute(
-            "fit",
-            source,
-            config,
-            lambda run: driver.fit(run, source, config, keep=None if states is None else states.save),
-            client,
-            observer,
-            kept,
-            *resumed,
-            **beside,
+        work = partial(
+            driver.fit, source=source, config=config, keep=None if folder is None else lambda kept: kept.save(folder)
         )
+        planned = plan_overview.planned_rows(source.n_rows, source.dim, config)
+        held = held_by_fit(source, config)
+        return execute("fit", source, config, work, client, observer, kept, *resumed, rows_planned=planned, held=held)
 
     return run(observer) if wait else RunHandle(run, observer)
 
@@ -248,10 +216,10 @@ def update(
         raise UsageError(f"result: {type(result).__name__} given; expected what fit returned, or read_result(path)")
     if (place := path_of(data)) is not None:
         refuse_harm(place, {"state": state})
-    states, kept = StateFolder.load(state, storage_options, result)
-    settings = states.settings(kept, parameters)
-    source, config = open_data(data, settings, storage_options, model=result)
-    states.check(kept, source)
+    folder = Folder(os.fspath(state), storage_options)
+    kept = load_state(folder, result)
+    source, config = open_data(data, update_settings(kept, parameters), storage_options, model=result)
+    check_grown(kept, source)
     if source.n_rows == kept.n_rows and not check_old:
         return result
 
@@ -259,7 +227,7 @@ def update(
 
     def work(run: Run) -> FitResult:
         found = driver.update(run, source, kept, config, check_old=check_old)
-        states.save(found)
+        found.save(folder)
         return found.result
 
     return execute("update", source, config, work, client, observer, held=held_by_fit(source, config))
@@ -382,14 +350,16 @@ def plan(
         source, config = open_data(
             data, parameters, storage_options, needs_labels=is_table_path(data) or is_frame(data)
         )
-        return strict_plan(config, source.dim) if strict else plan_of(source, config, positive)
+        if strict:
+            return plan_overview.strict_plan(config, source.dim)
+        return plan_overview.plan_of(source, config, positive)
     if dim is None:
         raise UsageError("dim: not given; give the number of features, or a store")
     config = make_config(parameters)
     if strict:
-        return strict_plan(config, dim)
+        return plan_overview.strict_plan(config, dim)
     nbytes = row_nbytes or 4 * dim + 1
-    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
+    return plan_overview.make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
 
 
 def dry_run(
@@ -416,7 +386,7 @@ def dry_run(
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)
     open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
-    work = partial(dry_run_of, source=source, config=config)
+    work = partial(plan_overview.dry_run_of, source=source, config=config)
     return execute("dry run", source, config, work, client, observer, held=held_by_fit(source, config))
 
 
@@ -546,7 +516,7 @@ def audit_classes(
     source.check_kept(_names(keep))
     joined = join_classes(tables, source, config.labels, _names(keep), top)
     if out is not None:
-        with renamed(Path(out).resolve()) as temporary:
+        with row_files.renamed(Path(out).resolve()) as temporary:
             if str(temporary).endswith(".csv"):
                 joined.to_csv(temporary, index=False)
             else:
@@ -655,16 +625,26 @@ def synth(
         if name not in spec:
             raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
     request = SyntheticSpec(**spec)
-    target = Target(absolute(store), storage_options)
-    with open_place(scheduler, n_workers, client) as place:
-        planted, chunks = plant(request), chunks_of(request, chunk_rows)
-        started = RunStarted("synth", target.name, request.rows, request.dim, seed=request.seed, who=who())
-        create = partial(create_store, target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        write = partial(write_rows, target, request, planted)
-        row_nbytes = request.dim * _DRAWN_NBYTES
-        n_flipped = _write_all(place, started, chunks, row_nbytes, target, create, write, observer)
+    config, target = _where(scheduler, n_workers), Target(absolute(store), storage_options)
+    planted = plant(request)
+    n_flipped = write_all(
+        RunStarted("synth", target.name, request.rows, request.dim, seed=request.seed, who=who()),
+        config,
+        client,
+        observer,
+        target=target,
+        ranges=chunks_of(request, chunk_rows),
+        row_nbytes=request.dim * _DRAWN_NBYTES,
+        create=partial(create_store, target, request, chunk_rows=chunk_rows, overwrite=overwrite),
+        write=partial(write_rows, target, request, planted),
+    )
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
+
+
+def _where(scheduler: str | None, n_workers: int | None) -> RunConfig:
+    given = {"scheduler": scheduler, "n_workers": n_workers}
+    return make_config({name: value for name, value in given.items() if value is not None})
 
 
 def predict(
@@ -731,23 +711,30 @@ def predict(
     source.check_kept(keep)
     check_columns(model, source.schema.columns, field="model")
     classes = () if known is None else known.classes
-    with open_place(scheduler, n_workers, client) as place:
-        check_access(place.engine, access_check_of(source.reader))
-        started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
+    config = _where(scheduler, n_workers)
 
-        def write_store(target: Target) -> int:
-            create = partial(create_predictions, target, source, halfspace, overwrite=overwrite)
-            write = partial(write_predictions, target, source, halfspace)
-            n = _write_all(place, started, source.blocks, source.row_nbytes, target, create, write, observer)
-            finish_predictions(target, source, n, classes)
-            return n
+    def write_store(target: Target) -> int:
+        n_positive = write_all(
+            RunStarted("predict", source.name, source.n_rows, source.dim, who=who()),
+            config,
+            client,
+            observer,
+            target=target,
+            ranges=source.blocks,
+            row_nbytes=source.row_nbytes,
+            create=partial(row_files.create_predictions, target, source, halfspace, overwrite=overwrite),
+            write=partial(row_files.write_predictions, target, source, halfspace),
+            source=source,
+        )
+        row_files.finish_predictions(target, source, n_positive, classes)
+        return n_positive
 
-        if not tabular:
-            return write_store(Target(absolute(out), storage_options))
-        with renamed(Path(out).resolve()) as file:
-            target = Target(f"{file}.zarr")
-            n_positive = write_store(target)
-            write_prediction_table(target, file, source, classes, keep)
+    if not tabular:
+        return write_store(Target(absolute(out), storage_options))
+    with row_files.renamed(Path(out).resolve()) as file:
+        target = Target(f"{file}.zarr")
+        n_positive = write_store(target)
+        row_files.write_prediction_table(target, file, source, classes, keep)
     return n_positive
 
 
@@ -780,65 +767,20 @@ def convert(
     if source.encoding is None:
         raise UsageError("data: no table; convert takes Parquet or CSV files, or a frame")
     target = Target(absolute(store), storage_options)
-    with open_place(config.scheduler, config.n_workers, client) as place:
-        check_access(place.engine, access_check_of(source.reader))
-        started = RunStarted("convert", source.name, source.n_rows, source.dim, who=who())
-        create = partial(create_converted, target, source, overwrite=overwrite)
-        write = partial(write_converted, target, source)
-        _write_all(place, started, chunks_for(source), source.row_nbytes, target, create, write, observer)
-        finish_converted(target, source)
-    return source.encoding
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Writing:
-    """Inputs of a task that writes rows, and the bytes that it needs in its process."""
-
-    write: Callable[[RowRange], int]
-    task_nbytes: int
-    room: int
-
-    def __call__(self, rows: RowRanges) -> Counted:
-        with task_memory(self.task_nbytes, self.room):
-            return Counted(rows.n_rows, sum(map(self.write, rows)))
-
-
-def _write_all(
-    place: Place,
-    started: RunStarted,
-    ranges: Iterable[RowRange],
-    row_nbytes: int,
-    target: Target,
-    create: Callable[[], Any],
-    write: Callable[[RowRange], int],
-    observer: Observer,
-) -> int:
-    """Create a store and write every range in parallel; returns the sum of what the writes count.
-
-    Refused before it is created where a task does not fit in memory.
-    """
-    engine, limit, bounds = place.engine, place.memory_limit, RowRanges.of(ranges).bounds
-    nbytes = rows_nbytes(row_nbytes, int(np.diff(bounds).max()))
-    fewer = fewer_at_once(engine, started.command, nbytes, limit)
-    writing = _Writing(write, nbytes, room_of(engine, limit))
-    create()
-    check_access(engine, target.access_check())
-    started = replace(started, notices=(*place.notices, *fewer))
-    observer(started)
-    run = math.ceil(len(bounds) / MAX_TASKS)
-    items = tuple(map(RowRanges, np.split(bounds, range(run, len(bounds), run))))
-    job = Job(
-        name=started.command,
-        context=writing,
-        items=items,
-        rows=tuple(rows.n_rows for rows in items),
-        leaf=lambda writing, rows: writing(rows),
-        combine=lambda _, parts: sum(parts),
-        at_once=fewer[0]["at_once"] if fewer else None,
+    write_all(
+        RunStarted("convert", source.name, source.n_rows, source.dim, who=who()),
+        config,
+        client,
+        observer,
+        target=target,
+        ranges=row_files.chunks_for(source),
+        row_nbytes=source.row_nbytes,
+        create=partial(row_files.create_converted, target, source, overwrite=overwrite),
+        write=partial(row_files.write_converted, target, source),
+        source=source,
     )
-    with mirrored(engine, observer, started) as (watched, _):
-        total: int = run_job(engine, job, watched).partial
-    return total
+    row_files.finish_converted(target, source)
+    return source.encoding
 
 
 def report(

@@ -31,24 +31,13 @@ from streamhalf._flags import (
     public_command,
     read_config,
     silence_output,
+    storage_of,
     takes,
-    write_page,
 )
 from streamhalf.config import SETTINGS, TOLERANCE, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
 from streamhalf.redact import plural, printable, public_name
-from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
-from streamhalf.results.document import (
-    read_audit,
-    read_classifier,
-    read_fit,
-    read_model,
-    read_result,
-    read_verifiable,
-    read_watch,
-    read_weights,
-    write_json,
-)
+from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, document, overall_outcome
 from streamhalf.results.results import COMMAND
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
@@ -142,7 +131,7 @@ def predict(
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
-    fitted = read_model(model, storage_options=read_config(given).storage_options)
+    fitted = document.read_model(model, storage_options=storage_of(given))
     with naming("model", str(model)), calling(given) as call, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedWarning)  # said below, in a line of its own
         call |= {"out": out, "overwrite": overwrite, "keep": _names(keep), "missing": missing}
@@ -298,9 +287,9 @@ def update(
     **given: Any,
 ) -> int:
     """Bring a result up to date with data that grew: only the new rows are read."""
-    document = read_fit(result, storage_options=read_config(given).storage_options)
+    fitted = document.read_fit(result, storage_options=storage_of(given))
     with naming("result", str(result)), calling(given) as call:
-        found = streamhalf.update(document, store, state=state, check_old=check_old, **call)
+        found = streamhalf.update(fitted, store, state=state, check_old=check_old, **call)
     finish(given, found, views.show_classifier)
     return _required_code(require, found)
 
@@ -321,7 +310,7 @@ def certify(
     **given: Any,
 ) -> int:
     """Certify a linear classifier: its error, and a bound that no halfspace can beat."""
-    vector = read_weights(weights, storage_options=read_config(given).storage_options)
+    vector = document.read_weights(weights, storage_options=storage_of(given))
     with naming("weights", str(weights)), calling(given) as call:
         result = streamhalf.certify(store, weights=vector, **call)
     finish(given, result, views.show_classifier)
@@ -344,9 +333,9 @@ def verify(
         raise UsageError(
             f"verify: {found} is no result file but a store; the result file comes first: streamhalf verify {right}"
         )
-    document = read_verifiable(result, storage_options=read_config(given).storage_options)
+    claims = document.read_verifiable(result, storage_options=storage_of(given))
     with naming("document", str(result)), calling(given) as call:
-        verification = streamhalf.verify(document, store, block_rows=block_rows, **call)
+        verification = streamhalf.verify(claims, store, block_rows=block_rows, **call)
     finish(given, verification, views.show_verification)
     return 0 if verification.holds else 12
 
@@ -369,7 +358,7 @@ def watch(
     **given: Any,
 ) -> int:
     """Say whether new rows still look like those behind a result: steady, drifted or inconclusive."""
-    fitted = read_model(result, storage_options=read_config(given).storage_options)
+    fitted = document.read_model(result, storage_options=storage_of(given))
     with naming("result", str(result)), calling(given) as call:
         found = streamhalf.watch(fitted, store, state=state, tolerance=tolerance, **call)
     finish(given, found, views.show_watch)
@@ -387,15 +376,17 @@ def report(
     **given: Any,
 ) -> int:
     """Write a result file as one HTML page with figures that opens anywhere."""
-    source, storage = str(result), read_config(given).storage_options
+    from streamhalf import api
+
+    source, storage = str(result), storage_of(given)
     target = str(out) if out else os.path.splitext(source)[0] + ".html"
     check_writable(target, "out", storage)
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(target, source):
         raise UsageError(f"out: {target!r} is the result file itself; name another file")
-    suspects = None if audit is None else read_audit(audit, storage_options=storage)
-    document = read_result(source, storage_options=storage)
-    new_rows = None if watch is None else read_watch(watch, storage_options=storage)
-    write_page(document, target, storage, suspects, new_rows)
+    suspects = None if audit is None else document.read_audit(audit, storage_options=storage)
+    shown = document.read_result(source, storage_options=storage)
+    new_rows = None if watch is None else document.read_watch(watch, storage_options=storage)
+    api.report(shown, target, audit=suspects, watch=new_rows, storage_options=storage)
     print(f"wrote {public_name(target)}")
     return 0
 
@@ -435,7 +426,7 @@ def audit(
     **given: Any,
 ) -> int:
     """List the rows whose labels look wrong, the surest first; count wrong labels by reviews."""
-    storage = read_config(given).storage_options
+    storage = storage_of(given)
     if reviewed is not None and store is None and model is None:
         tau = read_config(given).parameters.get("tau", SETTINGS["tau"].default)
         record = streamhalf.judge_review(reviewed, tau=tau)
@@ -464,11 +455,11 @@ def audit(
     }
     if probabilities is not None:
         options["probabilities"] = str(probabilities)
-    classifier = read_classifier(model, storage_options=storage)
+    classifier = document.read_classifier(model, storage_options=storage)
     with naming("model", str(model)), calling(given) as call:
         found = streamhalf.audit(store, model=classifier, out=out, overwrite=overwrite, **options, **call)
     if proofs is not None:
-        write_json(proofs, found.conflicts, storage_options=storage)
+        document.write_json(proofs, found.conflicts, storage_options=storage)
     finish(given, found.result, views.show_audit)
     return 0
 
@@ -485,8 +476,8 @@ def _audit_classes(
 ) -> int:
     if store is None or model is not None or out is None:
         raise UsageError("models: give the data and --out FILE beside it, and no --model")
-    storage = read_config(given).storage_options
-    fitted = [read_model(one, storage_options=storage) for one in _names(models)]
+    storage = storage_of(given)
+    fitted = [document.read_model(one, storage_options=storage) for one in _names(models)]
     with naming("models", models), calling(given) as call:
         call |= {"out": out, "top": TOP if top is None else top, "keep": _names(keep), "overwrite": overwrite}
         found = streamhalf.audit_classes(store, models=fitted, **call)

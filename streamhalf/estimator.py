@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamhalf import api
 from streamhalf._models import warn_unverified
-from streamhalf._session import as_seed, columns_like, make_config, open_run, table_options
+from streamhalf._session import as_seed, columns_like, execute, make_config, table_options
 from streamhalf.config import SETTINGS, RunConfig, check_names
 from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
 from streamhalf.data.labelled import Labelled, holds_labels, map_rows, open_labelled, predict_rows
@@ -283,8 +283,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open(X, y, classes=self.classes_, **self._like_fitted()).source
         self._check_dim(source.dim)
-        with open_run(config, None, ignore, source=source) as run:
-            counted = run.reduce("score", source, PlaneErrors((halfspace.plane,)))
+        needs = PlaneErrors((halfspace.plane,))
+        counted: Any = execute("score", source, config, lambda run: run.reduce("score", source, needs), None, ignore)
         return float((counted.n_rows - counted.errors[0]) / counted.n_rows)
 
     def audit(

@@ -155,7 +155,7 @@ def test_help__examples_parse(command: str, capsys: Captured, monkeypatch: pytes
     home = {"report": api, "inspect": inspection}.get(command, streamhalf)
     monkeypatch.setattr(home, command, note)
     for reader in ("read_fit", "read_model", "read_result", "read_verifiable", "read_weights", "read_classifier"):
-        monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
+        monkeypatch.setattr(f"streamhalf.results.document.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
     own |= {"convert": ["rows.parquet", "rows.zarr"], "update": ["None", "data.zarr"], "watch": ["new.zarr"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from distributed import Client, LocalCluster
 import streamhalf
 from streamhalf.engine import memory
 from streamhalf.engine.plan import PassPlan
-from streamhalf.engine.scheduler import Survey
 from streamhalf.events import Event, RunStarted
 from streamhalf.results import Notice, NoticeCode
 from tests.conftest import StoreWriter
@@ -182,28 +180,6 @@ def test_synth_and_predict__wait_for_memory_too(
     # nothing was written, and nothing replaced
     assert not (tmp_path / "z.zarr").exists()
     assert streamhalf.open_source(tmp_path / "x.zarr").n_rows == 1 << 20
-
-
-def test_dry_run__leaves_the_event_loop_of_a_worker_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are read in a thread of their own: a worker that does not answer counts as lost."""
-    threads: list[str] = []
-    look = Survey.look
-
-    def note(survey: Survey, *arguments: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return look(survey, *arguments)
-
-    monkeypatch.setattr(Survey, "look", note)
-    streamhalf.synth(tmp_path / "x.zarr", rows=300, dim=2, marginal="gaussian", noise="none")
-    with (
-        LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        found = streamhalf.dry_run(tmp_path / "x.zarr", client=client)
-    assert found.workers[0].rows_read == 300
-    assert threads
-    assert not any("IO loop" in name or name == "MainThread" for name in threads)
-    assert found.process_nbytes > found.plan.memory_nbytes
 
 
 def fit_store_then_lazy_rows(folder: Path, n_rows: int, limit: str) -> None:

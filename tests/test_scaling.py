@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.programs.scaling import Machine, simulate, tree
-from streamhalf.engine.dask_graph import build_graph
-from streamhalf.engine.job import Counted, Job
+from streamhalf.engine.job import Counted, Job, build_graph
 
 FREE = {"task_seconds": 0.0, "latency": 0.0, "link": 1e30, "merge": 1e30}
 

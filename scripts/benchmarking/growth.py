@@ -17,6 +17,7 @@ from scripts.benchmarking.fits import DIM
 from scripts.benchmarking.stores import BareReader, Folder
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
+from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.engine import open_engine
 from streamhalf.engine.job import Counted, Job
@@ -147,7 +148,8 @@ def measure_chunks(folder: Folder, *, rows: int, rounds: int) -> Table:
 def measure_tasks(*, counts: list[int]) -> Table:
     """Seconds of a task that does nothing: the scheduler's share of a pass."""
     lines = []
-    with open_engine("threads", 2) as threads, open_engine("processes", 2) as cluster:
+    two = RunConfig(n_workers=2)
+    with open_engine("threads", two) as threads, open_engine("processes", two) as cluster:
         for count in counts:
             job = Job("tasks", None, tuple(range(count)), (1,) * count, _leaf, _combine)
             taken = []

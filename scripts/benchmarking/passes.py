@@ -71,7 +71,7 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
     for dim in (8, 16, 32):
         store = folder.store(rows * 8 // dim, dim)
         source = open_source(store)
-        with open_engine("threads", THREADS) as engine, BareReader(THREADS) as bare_reader:
+        with open_engine("threads", RunConfig(n_workers=THREADS)) as engine, BareReader(THREADS) as bare_reader:
             run = Run(engine, 4 << 30, 8, ignore)
             work: dict[str, Callable[[], float | None]] = {
                 "bare": lambda store=store: bare_reader.seconds(store),

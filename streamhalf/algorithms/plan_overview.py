@@ -33,7 +33,7 @@ from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.memory import largest_block, partial_limit, process_nbytes, room_of, rows_nbytes
 from streamhalf.engine.run import Run
-from streamhalf.engine.scheduler import Survey
+from streamhalf.engine.scheduler import survey_workers
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.base import Reduction
@@ -279,7 +279,7 @@ def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
     if within_room(config, source.dim).certificate_degree != 0:
         whole = replace(_certification(source, config), share=1.0)
         tried[CERTIFICATE] = whole.needs(source.n_rows)
-    workers = Survey(source, tried).of(run.engine)
+    workers = survey_workers(run.engine, source, tried)
     cluster = run.engine if isinstance(run.engine, ClusterEngine) else None
     found = DryRunResult(
         source=source.name,

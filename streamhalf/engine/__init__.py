@@ -1,7 +1,6 @@
 """Planning and running passes: serially, on threads, on a cluster."""
 
-from streamhalf.engine.dask_graph import LazyResult, lazy_call
-from streamhalf.engine.job import Counted, Engine, Job, run_job
+from streamhalf.engine.job import Counted, Engine, Job, LazyResult, lazy_call, run_job
 from streamhalf.engine.plan import PassPlan, lazy_pass, plan_pass, run_pass
 from streamhalf.engine.scheduler import open_engine
 

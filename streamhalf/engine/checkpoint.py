@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from streamhalf.engine.job import Counted
@@ -167,8 +166,23 @@ def packed_nbytes(template: Any) -> int:
 
 
 def unpack(content: bytes, template: Any, where: str) -> Any:
-    """Return the partial in an archive, in the shape of the template."""
-    return _rebuild(template, iter(_unpack(content, list(leaves(template)), where)))
+    """Return the partial in an archive, in the shape of the template; refuse another shape."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if sum(file.file_size for file in archive.zip.infolist()) > packed_nbytes(template):
+                raise ValueError("larger arrays")
+            arrays = [np.asarray(archive[f"arr_{i}"]) for i in range(len(archive.files))]
+        for array, like in zip(arrays, leaves(template), strict=True):
+            # a whole number from 2^63 up, such as a digest, is stored without a sign
+            unsigned = array.dtype == np.uint64 and like.dtype == np.int64 and not like.ndim
+            if array.shape != like.shape or not (array.dtype == like.dtype or unsigned):
+                raise ValueError(f"{array.shape} of {array.dtype}, not {like.shape} of {like.dtype}")
+    # TypeError: no archive; RuntimeError: an encrypted member; MemoryError: a header of a huge array
+    except (ValueError, TypeError, KeyError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{where} does not hold the arrays of its pass ({one_line(error)}); remove the folder and start anew"
+        ) from error
+    return _rebuild(template, iter(arrays))
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any]]:
@@ -196,35 +210,3 @@ def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:
 
 def _file_name(ordinal: int) -> str:
     return f"pass-{ordinal:03d}.npz"
-
-
-def _unpack(content: bytes, expected: list[NDArray[Any]], where: str) -> list[NDArray[Any]]:
-    """Return the arrays of an archive; ones of other shapes are refused before they are read."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if len(archive.infolist()) != len(expected):
-                raise ValueError("another number of arrays")
-            return [_read_array(archive, f"arr_{i}.npy", like) for i, like in enumerate(expected)]
-    # RuntimeError: an encrypted member, or an unknown method of compression
-    except (ValueError, KeyError, OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{where} does not hold the arrays of its pass ({one_line(error)}); remove the folder and start anew"
-        ) from error
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, like: NDArray[Any]) -> NDArray[Any]:
-    """Return one array; its header is compared first, and cannot name objects."""
-    with archive.open(name) as file:
-        version = npy.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"{name} has format {version}")
-        shape, is_fortran, dtype = npy.read_array_header_1_0(file)
-        # a whole number from 2^63 up, such as a digest, is stored without a sign
-        unsigned = shape == () and dtype == np.uint64 and like.dtype == np.int64
-        if shape != like.shape or not (dtype == like.dtype or unsigned):
-            raise ValueError(f"{name} has shape {shape} of {dtype}, not {like.shape} of {like.dtype}")
-        content = file.read(like.nbytes + 1)
-    if len(content) != like.nbytes:
-        raise ValueError(f"{name} has {len(content)} bytes, not {like.nbytes}")
-    flat: NDArray[Any] = np.frombuffer(content, dtype=dtype).copy()
-    return flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)

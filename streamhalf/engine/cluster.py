@@ -16,7 +16,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dask.config
@@ -24,9 +24,8 @@ from dask import threaded
 from dask.callbacks import Callback
 from dask.sizeof import sizeof
 
-from streamhalf.config import SETTINGS, RunConfig
-from streamhalf.engine.dask_graph import Graph, Packed, build_graph, new_run_id
-from streamhalf.engine.job import Counted, Engine, Job, OnProgress, SharedRows
+from streamhalf.config import RunConfig
+from streamhalf.engine.job import Counted, Engine, Graph, Job, OnProgress, Packed, SharedRows, build_graph, new_run_id
 from streamhalf.engine.memory import WorkerLimit, mib, trim_memory
 from streamhalf.errors import StreamhalfError
 
@@ -51,17 +50,12 @@ class ThreadsEngine(Engine):
     """Dask's threaded scheduler: chunks in parallel, one BLAS thread each."""
 
     lazy, remote = True, False
+    n_threads: int
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self._n_threads = n_threads or available_cpus()
-
-    @property
-    def n_threads(self) -> int:
-        """Threads of this process that tasks run in."""
-        return self._n_threads
+        self.n_threads = n_threads or available_cpus()
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
-        """Run a job to its end."""
         graph = build_graph(job)
         rows = dict(zip(graph.leaves, job.rows, strict=True))
 
@@ -69,28 +63,14 @@ class ThreadsEngine(Engine):
             if key in rows:
                 on_progress(rows[key])
 
-        with Callback(posttask=posttask):
-            # a pool of its own: Dask keeps one for every number of threads it is ever asked for
-            pool = ThreadPoolExecutor(min(self.n_threads, job.at_once or self.n_threads))
-            try:
+        # a pool of its own: Dask keeps one for every number of threads it is ever asked for
+        pool = ThreadPoolExecutor(min(self.n_threads, job.at_once or self.n_threads))
+        try:
+            with Callback(posttask=posttask):
                 result: Counted = threaded.get(graph.tasks, graph.root, pool=pool)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
         return result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterOptions:
-    """Settings of these names."""
-
-    worker_timeout: float = SETTINGS["worker_timeout"].default
-    stall_timeout: float = SETTINGS["stall_timeout"].default
-    dashboard_page: bool = SETTINGS["dashboard_page"].default
-
-    @classmethod
-    def of(cls, config: RunConfig) -> ClusterOptions:
-        """Return those of a configuration."""
-        return cls(**{one.name: getattr(config, one.name) for one in fields(cls)})
 
 
 class ClusterEngine(Engine):
@@ -98,12 +78,12 @@ class ClusterEngine(Engine):
 
     lazy = remote = True
 
-    def __init__(self, client: Client, options: ClusterOptions | None = None) -> None:
+    def __init__(self, client: Client, config: RunConfig | None = None) -> None:
         self.client = client
-        self.options = options or ClusterOptions()
+        self.config = config or RunConfig()
         self._run_id = new_run_id()
         self._names: Counter[str] = Counter()
-        self._watch = _Watch(client, self.options)
+        self._watch = _Watch(client, self.config)
         self._sent: dict[Any, tuple[SharedRows, Future[Any]]] = {}
 
     @property
@@ -118,11 +98,9 @@ class ClusterEngine(Engine):
 
     @property
     def n_processes(self) -> int:
-        """Workers that are there now."""
         return max(1, int(self.client.scheduler_info(n_workers=0)["n_workers"]))
 
     def everywhere(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Call a function here and on every worker."""
         call(*arguments)
         with contextlib.suppress(Exception):  # a cluster that is gone has nothing to forget
             call_on_workers(self.client, call, *arguments)
@@ -130,12 +108,14 @@ class ClusterEngine(Engine):
     def worker_limits(self) -> tuple[WorkerLimit, ...]:
         """Limits at which workers pause; one whose memory is not watched has none."""
         pause = dask.config.get("distributed.worker.memory.pause", None) or 1.0
-        found = self.client.scheduler_info(n_workers=-1)["workers"].items()
         return tuple(
             WorkerLimit(address, int(worker["nthreads"]), int(pause * worker["memory_limit"]))
-            for address, worker in found
+            for address, worker in workers_of(self.client).items()
             if worker.get("memory_limit")
         )
+
+    def _threads(self) -> dict[str, int]:
+        return {address: int(worker["nthreads"]) for address, worker in workers_of(self.client).items()}
 
     def close(self, *, trim: bool) -> None:
         """Drop the rows that workers hold for this run; with `trim`, give free memory back."""
@@ -174,15 +154,20 @@ class ClusterEngine(Engine):
         wanted = weakref.WeakSet(futures)
         del futures, future  # a partial may go as soon as it is combined
 
-        def tell(key: Any) -> None:
-            on_progress(left.pop(key[1], 0))
+        from distributed import KilledWorker
 
         try:
-            self._follow(job.name, done, final, tell)
-            result = self._outcome(job.name, final)
-        except BaseException:
+            self._follow(job.name, done, final, lambda key: on_progress(left.pop(key[1], 0)))
+            result: Counted = final.result()
+        except BaseException as error:
             for future in (*wanted, final):  # callbacks alone would keep their tasks wanted
                 future.release()
+            if isinstance(error, KilledWorker):
+                raise StreamhalfError(
+                    f"pass {job.name!r}: {error.allowed_failures + 1} workers died one after the other on "
+                    "one task; the usual cause is memory (see the workers' logs): raise their "
+                    f"--memory-limit or store smaller chunks; {RESUME}"
+                ) from error
             raise
         self._watch.begin()
         self._watch.look(job.name)
@@ -207,16 +192,15 @@ class ClusterEngine(Engine):
         """Send rows in memory that workers do not hold yet; return the keys of all, by name."""
         parts = (part for item in job.items if isinstance(item, tuple) for part in item)
         shared = {part.name: part for part in parts if isinstance(part, SharedRows)}
+        fresh = [one for name, one in shared.items() if name not in self._sent]
         portion: dict[Any, SharedRows] = {}
         nbytes = 0
-        for one in (one for name, one in shared.items() if name not in self._sent):
+        for one in fresh:
             portion[(f"streamhalf-rows-{self._run_id}", uuid.uuid4().hex)] = one
             nbytes += sizeof(one.value)
-            if nbytes >= _SCATTER_NBYTES:
+            if nbytes >= _SCATTER_NBYTES or one is fresh[-1]:
                 self._scatter(job.name, portion)
                 portion, nbytes = {}, 0
-        if portion:
-            self._scatter(job.name, portion)
         return {name: self._sent[name][1].key for name in shared}
 
     def _scatter(self, name: str, portion: dict[Any, SharedRows]) -> None:
@@ -241,10 +225,6 @@ class ClusterEngine(Engine):
             del self._sent[name]
         return len(lost)
 
-    def _threads(self) -> dict[str, int]:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].items()
-        return {address: int(worker["nthreads"]) for address, worker in workers}
-
     def _follow(
         self, name: str, done: queue.SimpleQueue[Future[Any]], final: Future[Any], tell: Callable[[Any], None]
     ) -> None:
@@ -261,26 +241,13 @@ class ClusterEngine(Engine):
             self._watch.glance(name)
             tell(finished.key)
 
-    def _outcome(self, name: str, final: Future[Any]) -> Counted:
-        from distributed import KilledWorker
-
-        try:
-            result: Counted = final.result()
-        except KilledWorker as error:
-            raise StreamhalfError(
-                f"pass {name!r}: {error.allowed_failures + 1} workers died one after the other on "
-                "one task; the usual cause is memory (see the workers' logs): raise their "
-                f"--memory-limit or store smaller chunks; {RESUME}"
-            ) from error
-        return result
-
 
 class _Watch:
     """Watches a cluster while a pass runs: reports waits, and ends a pass without progress."""
 
-    def __init__(self, client: Client, options: ClusterOptions) -> None:
-        self._client, self._options = client, options
-        self._seen = frozenset(client.scheduler_info(n_workers=-1)["workers"])
+    def __init__(self, client: Client, config: RunConfig) -> None:
+        self._client, self._config = client, config
+        self._seen = frozenset(workers_of(client))
         self._paused: frozenset[str] = frozenset()
         self.begin()
 
@@ -301,7 +268,7 @@ class _Watch:
         """Report lost and paused workers; end a pass without progress, which Dask would not."""
         self._looked = time.monotonic()
         try:
-            found = self._client.scheduler_info(n_workers=-1)["workers"]
+            found = workers_of(self._client)
         except (OSError, TimeoutError, RuntimeError):
             return  # a lost scheduler cancels the futures
         paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
@@ -323,12 +290,14 @@ class _Watch:
 
     def _check_progress(self, name: str, found: Mapping[str, Any]) -> None:
         now = time.monotonic()
-        executing = sum(_executing(worker) for worker in found.values())
+        # as workers told last, cancelled tasks included
+        counts = [worker.get("metrics", {}).get("task_counts", {}) for worker in found.values()]
+        executing = sum(int(one.get(state, 0)) for one in counts for state in _EXECUTING)
         if executing:
             self._active = now
         silent, idle = now - self._progress, now - self._active
         setting = "stall_timeout" if found else "worker_timeout"
-        limit: float = getattr(self._options, setting)
+        limit: float = getattr(self._config, setting)
         reason = self._reason(found, executing)
         if idle > limit or silent > _BUSY_FACTOR * limit:
             raise StreamhalfError(
@@ -360,10 +329,10 @@ class _Watch:
         return f"{len(found)} workers execute nothing; see the dashboard and the workers' logs"
 
 
-def _executing(worker: Mapping[str, Any]) -> int:
-    """Return how many tasks a worker executes, cancelled ones included, as it told last."""
-    counts = worker.get("metrics", {}).get("task_counts", {})
-    return sum(int(counts.get(state, 0)) for state in _EXECUTING)
+def workers_of(client: Client) -> dict[str, Any]:
+    """Return what the scheduler tells of each worker, by address."""
+    found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    return found
 
 
 def ask_for_worker(client: Client) -> Future[Any]:

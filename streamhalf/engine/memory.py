@@ -7,8 +7,6 @@ there is decides only how many tasks run at once; a task that does not fit alone
 from __future__ import annotations
 
 import ctypes
-import importlib
-import os
 import sys
 import threading
 from collections import deque
@@ -16,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import psutil
 
 from streamhalf.data.raw_chunks import drop_buffers
 from streamhalf.data.source import Source
@@ -62,8 +62,7 @@ class WorkerLimit:
 
 def own_room(memory_limit: int | str) -> int:
     """Return the bytes that tasks in this process may take together, `memory_limit` at most."""
-    room = own_memory()
-    return room if isinstance(memory_limit, str) else min(room, memory_limit)
+    return own_memory() if isinstance(memory_limit, str) else min(own_memory(), memory_limit)
 
 
 def room_of(engine: Engine, memory_limit: int | str) -> int:
@@ -81,28 +80,23 @@ def own_memory() -> int:
     Half of the machine's memory, or of a limit, at least: what others hold for now does not turn
     a run away.
     """
-    found = [one for one in (_of_machine(), _of_group(), _of_address_space()) if one is not None]
+    found = [*_of_machine(), *_of_groups(), *_of_address_space()]
     return int(_USED * min(found)) if found else _UNKNOWN
 
 
-def _of_machine() -> int | None:
-    with suppress(Exception):  # no psutil, or no /proc for it
-        memory: Any = importlib.import_module("psutil").virtual_memory()
-        return max(int(memory.available), int(memory.total) // 2)
-    with suppress(AttributeError, OSError, ValueError):  # not POSIX
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return None
+def _of_machine() -> Iterator[int]:
+    with suppress(Exception):  # no /proc
+        memory = psutil.virtual_memory()
+        yield max(int(memory.available), int(memory.total) // 2)
 
 
-def _of_group() -> int | None:
-    """Return what the control groups of this process leave, of version 2 or 1."""
-    found: list[int] = []
+def _of_groups() -> Iterator[int]:
+    """Yield what is left of the limits of this process's control groups, of version 2 or 1."""
     with suppress(OSError, ValueError):
         for line in _OWN_GROUP.read_text("utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
             if kinds in ("", "memory"):
-                found += _limits(_GROUPS / kinds, path)
-    return min(found, default=None)
+                yield from _limits(_GROUPS / kinds, path)
 
 
 def _limits(root: Path, path: str) -> Iterator[int]:
@@ -123,13 +117,14 @@ def _limits(root: Path, path: str) -> Iterator[int]:
             return
 
 
-def _of_address_space() -> int | None:
-    """Return half of the address space, where it is limited: libraries and threads reserve some."""
-    with suppress(ImportError, AttributeError, OSError, ValueError):  # not POSIX
-        resource: Any = importlib.import_module("resource")
-        limit = int(resource.getrlimit(resource.RLIMIT_AS)[0])
-        return limit // 2 if 0 < limit != resource.RLIM_INFINITY else None
-    return None
+def _of_address_space() -> Iterator[int]:
+    """Yield half of the address space, where it is limited: libraries and threads reserve some."""
+    with suppress(ImportError):  # not POSIX
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if 0 < limit != resource.RLIM_INFINITY:
+            yield limit // 2
 
 
 def rows_nbytes(row_nbytes: int, n_rows: int) -> int:
@@ -176,14 +171,11 @@ def fewer_at_once(
     engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
 ) -> tuple[Notice, ...]:
     """Return the notice where not all threads can work at once; refuse as `at_once`."""
-    count = at_once(engine, name, task_nbytes, memory_limit, partials=partials)
-    n_threads = engine.n_threads
-    if count >= n_threads:
+    count, threads = at_once(engine, name, task_nbytes, memory_limit, partials=partials), engine.n_threads
+    if count >= threads:
         return ()
-    notice = Notice.of(
-        NoticeCode.FEWER_AT_ONCE, at_once=count, threads=n_threads, size=task_nbytes, room=room_of(engine, memory_limit)
-    )
-    return (notice,)
+    room = room_of(engine, memory_limit)
+    return (Notice.of(NoticeCode.FEWER_AT_ONCE, at_once=count, threads=threads, size=task_nbytes, room=room),)
 
 
 def process_nbytes(engine: Engine, task_nbytes: int, memory_limit: int | str) -> int:
@@ -243,8 +235,8 @@ def _trim_for(nbytes: int, room: int) -> None:
 
     The C library keeps what each thread has freed, which many threads add up to a worker's pause.
     """
-    with suppress(Exception):  # no psutil, or no /proc for it
-        used = importlib.import_module("psutil").Process().memory_info().rss
+    with suppress(Exception):  # no /proc
+        used = psutil.Process().memory_info().rss
         if used + nbytes > PROCESS_NBYTES + room:
             trim_memory()
 

@@ -18,8 +18,7 @@ from streamhalf.data.chunk_cache import NOTHING, CacheLimits, Moved, cache_of
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
 from streamhalf.data.zarr_reader import ZarrReader
-from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
-from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
+from streamhalf.engine.job import Counted, Engine, Job, LazyResult, SharedRows, build_graph, lazy_call, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.events import Observer, PassEnded
 from streamhalf.reductions.base import Reduction

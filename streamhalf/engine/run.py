@@ -47,8 +47,7 @@ class Run:
 
     Partials of passes are saved in the `checkpoint`, and loaded from there. `listen` returns the
     listener for partials of the tasks of a pass. What is fetched from remote stores and does not
-    fit into memory goes to the folder `cache`, rows of lazy arrays where `keeping` says. When the
-    run is closed, the observer is told `verdict` and `answer`.
+    fit into memory goes to the folder `cache`, rows of lazy arrays where `keeping` says.
     """
 
     engine: Engine
@@ -61,8 +60,6 @@ class Run:
     keeping: Keeping | None = None
     passes: list[PassRecord] = field(default_factory=list)
     provenance: RunRecord | None = None
-    verdict: Verdict | None = None
-    answer: Answered | Watched | None = None
     unchecked: UncheckedBlocks | None = None
     _warm: bool = False
     _computed: tuple[Reader, str | None] | None = None  # of lazy arrays: reader, folder of files
@@ -160,14 +157,14 @@ class Run:
                 self.memory_limit -= self.keeping.nbytes
         return replace(plan, source=replace(source, reader=self._computed[0]))
 
-    def close(self) -> None:
+    def close(self, verdict: Verdict | None = None, answer: Answered | Watched | None = None) -> None:
         """Check what was read in parts only against its checksums, then tell how the run ended."""
         if self.unchecked is not None and (job := self.unchecked.job()) is not None:
             run_job(self.engine, job, ignore)  # not a pass of the run
-        if self.answer is not None:
-            self.observer(self.answer)
-        if self.verdict is not None:
-            self.observer(RunEnded(self.verdict))
+        if answer is not None:
+            self.observer(answer)
+        if verdict is not None:
+            self.observer(RunEnded(verdict))
 
     def forget(self) -> None:
         """Drop what was fetched, everywhere, and the files of computed rows."""

@@ -19,7 +19,7 @@ import numpy as np
 from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
-from streamhalf.config import AUTO, SETTINGS, check_names, read_settings
+from streamhalf.config import AUTO, SETTINGS, RunConfig, check_names, read_settings
 from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.clients import active_client, waitable
@@ -28,11 +28,11 @@ from streamhalf.data.zarr_groups import AccessCheck
 from streamhalf.engine.cluster import (
     RESUME,
     ClusterEngine,
-    ClusterOptions,
     ThreadsEngine,
     ask_for_worker,
     available_cpus,
     call_on_workers,
+    workers_of,
 )
 from streamhalf.engine.job import Engine, SerialEngine, run_job
 from streamhalf.engine.memory import trim_memory
@@ -52,11 +52,11 @@ logger = logging.getLogger("streamhalf")
 _WHERE = "the section `streamhalf` of Dask's configuration"
 
 _DASK_SCHEDULERS = {
-    "threads": ("threads", "threading"),
-    "serial": ("sync", "synchronous", "single-threaded"),
-    "processes": ("processes", "multiprocessing"),
+    **dict.fromkeys(("threads", "threading"), "threads"),
+    **dict.fromkeys(("sync", "synchronous", "single-threaded"), "serial"),
+    **dict.fromkeys(("processes", "multiprocessing"), "processes"),
 }
-"""By our schedulers, values of Dask's own setting `scheduler`."""
+"""Our schedulers, by values of Dask's own setting `scheduler`."""
 
 _OWN_MALLOC = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
@@ -68,10 +68,10 @@ once, so that the kernel clears every page anew for each block of rows."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """Where a run runs; `notices` say so where the run itself does not name it."""
+    """Where a run runs, and `why`, where the run itself does not name it."""
 
     target: str | Client
-    notices: tuple[Notice, ...] = ()
+    why: str = ""
 
     @property
     def name(self) -> str:
@@ -80,11 +80,9 @@ class Chosen:
             return self.target
         return str(self.target.scheduler_info(n_workers=0)["address"])
 
-    @classmethod
-    def noticed(cls, target: str | Client, why: str) -> Chosen:
-        """A choice with its notice."""
-        place = cls(target).name
-        return cls(target, (Notice.of(NoticeCode.RUNS_ON, place=place, why=why),))
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        return (Notice.of(NoticeCode.RUNS_ON, place=self.name, why=self.why),) if self.why else ()
 
 
 def choose(scheduler: str, client: Client | None = None, source: Source | None = None) -> Chosen:
@@ -99,15 +97,14 @@ def choose(scheduler: str, client: Client | None = None, source: Source | None =
     if scheduler != AUTO:
         return Chosen(scheduler)
     if (held := _holder(source)) is not None:
-        return Chosen.noticed(held, "which holds the data")
+        return Chosen(held, "which holds the data")
     word = str(dask.config.get("scheduler", None)).lower()
-    for ours, words in _DASK_SCHEDULERS.items():
-        if word in words:
-            return Chosen(ours)
+    if word in _DASK_SCHEDULERS:
+        return Chosen(_DASK_SCHEDULERS[word])
     if (active := active_client()) is not None:
-        return Chosen.noticed(active, "the active client")
+        return Chosen(active, "the active client")
     if address := dask.config.get("scheduler-address", None):
-        return Chosen.noticed(str(address), "named by Dask's scheduler-address")
+        return Chosen(str(address), "named by Dask's scheduler-address")
     return Chosen("threads")
 
 
@@ -143,22 +140,16 @@ def _holder(source: Source | None) -> Client | None:
 
 
 @contextlib.contextmanager
-def open_engine(
-    scheduler: str | Client, n_workers: int | None = None, options: ClusterOptions | None = None
-) -> Iterator[Engine]:
+def open_engine(scheduler: str | Client, config: RunConfig | None = None) -> Iterator[Engine]:
     """Open an engine, and close it again.
 
     `scheduler` is "serial", "threads", "processes" (a local cluster of one-thread workers), the
     address or the scheduler file of a running Dask scheduler, or a `distributed` client.
-    `n_workers` are the threads or processes of the local ones (None: one per core), `options` how
-    the run behaves on a cluster.
     """
-    if n_workers is not None and n_workers < 1:
-        raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
     try:
-        with threadpool_limits(limits=1), _open(scheduler, n_workers, options or ClusterOptions()) as engine:
+        with threadpool_limits(limits=1), _open(scheduler, config or RunConfig()) as engine:
             yield engine
     except OSError as error:
         if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
@@ -169,19 +160,19 @@ def open_engine(
 
 
 @contextlib.contextmanager
-def _open(scheduler: str | Client, n_workers: int | None, options: ClusterOptions) -> Iterator[Engine]:
+def _open(scheduler: str | Client, config: RunConfig) -> Iterator[Engine]:
     if not isinstance(scheduler, str):
-        with _on_cluster(scheduler, options) as engine:
+        with _on_cluster(scheduler, config) as engine:
             yield engine
     elif scheduler == "serial":
         yield SerialEngine()
     elif scheduler == "threads":
-        yield ThreadsEngine(n_workers)
+        yield ThreadsEngine(config.n_workers)
     elif scheduler == "processes":
-        with _quiet_dask(), _local_cluster(n_workers or available_cpus()) as client:
-            yield ClusterEngine(client, options)
+        with _quiet_dask(), _local_cluster(config.n_workers or available_cpus()) as client:
+            yield ClusterEngine(client, config)
     elif "://" in scheduler or os.path.isfile(scheduler):
-        with _quiet_dask(), _connect(scheduler) as client, _on_cluster(client, options) as engine:
+        with _quiet_dask(), _connect(scheduler) as client, _on_cluster(client, config) as engine:
             yield engine
     else:
         raise UsageError(
@@ -191,11 +182,11 @@ def _open(scheduler: str | Client, n_workers: int | None, options: ClusterOption
 
 
 @contextlib.contextmanager
-def _on_cluster(client: Client, options: ClusterOptions) -> Iterator[ClusterEngine]:
+def _on_cluster(client: Client, config: RunConfig) -> Iterator[ClusterEngine]:
     """Open an engine on a cluster that others use too, and leave it as it was found."""
-    _wait_for_workers(client, options.worker_timeout)
+    _wait_for_workers(client, config.worker_timeout)
     _check_workers(client)
-    engine, ended = ClusterEngine(client, options), False
+    engine, ended = ClusterEngine(client, config), False
     try:
         yield engine
         ended = True
@@ -303,70 +294,64 @@ def check_access(engine: Engine, check: AccessCheck | None) -> None:
 _TRIED_ROWS = 1 << 15  # enough to time a statistic
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Survey:
-    """The blocks that processes read one of each, and the statistics that are timed on its rows."""
+def survey_workers(
+    engine: Engine, source: Source, reductions: Mapping[str, Reduction[Any, Any]]
+) -> tuple[WorkerRecord, ...]:
+    """Have every process of an engine read one block and time the statistics on its rows."""
+    if not isinstance(engine, ClusterEngine):
+        return (_survey(source, reductions, "this process", engine.n_threads, None, source.blocks[0]),)
+    threads = {address: int(worker["nthreads"]) for address, worker in sorted(workers_of(engine.client).items())}
+    limits = {one.address: one.room for one in engine.worker_limits()}
+    blocks = {address: source.blocks[i % len(source.blocks)] for i, address in enumerate(threads)}
+    name = source.name
+    if isinstance(source.reader, DaskReader | ArrayReader):
+        # rows come by a graph: persisted ones may not travel, and those in memory need not
+        plan = PassPlan("dry-run", source, LabelCounts(), RowRanges.of((source.blocks[0],)))
+        run_job(engine, plan.job_for(engine), ignore)
+        source, blocks = replace(source, reader=PieceReader()), {}
 
-    source: Source
-    reductions: Mapping[str, Reduction[Any, Any]]
+    async def look(dask_worker: Any) -> WorkerRecord:  # the worker's event loop goes on
+        one = dask_worker.address
+        known = (one, threads.get(one, 1), limits.get(one), blocks.get(one))
+        return await asyncio.to_thread(_survey, source, reductions, *known)
 
-    def of(self, engine: Engine) -> tuple[WorkerRecord, ...]:
-        """Return what the processes of an engine found, in the order of their addresses."""
-        if isinstance(engine, ClusterEngine):
-            return self._of_cluster(engine)
-        return (self.look("this process", engine.n_threads, None, self.source.blocks[0]),)
+    answers = engine.client.run(look, workers=list(threads), on_error="return")
+    for worker, answer in sorted(answers.items()):
+        if isinstance(answer, StreamhalfError):
+            raise DataError(f"worker {worker}: {answer}") from answer
+        if isinstance(answer, BaseException):
+            raise DataError(f"worker {worker} cannot read rows of {name}: {one_line(answer)}") from answer
+    return tuple(answers[worker] for worker in sorted(answers))
 
-    def look(self, address: str, n_threads: int, memory_nbytes: int | None, rows: RowRange | None) -> WorkerRecord:
-        """Read rows in this process, and time the statistics on them."""
-        started = time.perf_counter()
-        blocks = [] if rows is None else list(self.source.read_each(RowRanges.of((rows,))))
-        seconds, n_rows = time.perf_counter() - started, sum(block.n_rows for block in blocks)
-        return WorkerRecord(
-            address=address,
-            n_threads=n_threads,
-            memory_nbytes=memory_nbytes,
-            versions=installed_versions(),
-            rows_read=n_rows,
-            bytes_read=n_rows * self.source.row_nbytes,
-            seconds=seconds,
-            work={name: _seconds_a_row(one, blocks) for name, one in self.reductions.items()},
-        )
 
-    def _of_cluster(self, engine: ClusterEngine) -> tuple[WorkerRecord, ...]:
-        limits = {one.address: one.room for one in engine.worker_limits()}
-        found = engine.client.scheduler_info(n_workers=-1)["workers"]
-        threads = {address: int(worker["nthreads"]) for address, worker in sorted(found.items())}
-        blocks: dict[str, RowRange | None] = dict.fromkeys(threads)
-        survey, own = self, self.source.blocks
-        if isinstance(self.source.reader, DaskReader | ArrayReader):
-            # rows come by a graph: persisted ones may not travel, and those in memory need not
-            plan = PassPlan("dry-run", self.source, LabelCounts(), RowRanges.of((own[0],)))
-            run_job(engine, plan.job_for(engine), ignore)
-            survey = replace(self, source=replace(self.source, reader=PieceReader()))
-        else:
-            blocks = {one: own[i % len(own)] for i, one in enumerate(threads)}
-
-        async def look(dask_worker: Any) -> WorkerRecord:  # the worker's event loop goes on
-            one = dask_worker.address
-            known = (threads.get(one, 1), limits.get(one), blocks.get(one))
-            return await asyncio.to_thread(survey.look, one, *known)
-
-        answers = engine.client.run(look, workers=list(threads), on_error="return")
-        for worker, answer in sorted(answers.items()):
-            if isinstance(answer, StreamhalfError):
-                raise DataError(f"worker {worker}: {answer}") from answer
-            if isinstance(answer, BaseException):
-                raise DataError(
-                    f"worker {worker} cannot read rows of {self.source.name}: {one_line(answer)}"
-                ) from answer
-        return tuple(answers[worker] for worker in sorted(answers))
+def _survey(
+    source: Source,
+    reductions: Mapping[str, Reduction[Any, Any]],
+    address: str,
+    n_threads: int,
+    memory_nbytes: int | None,
+    rows: RowRange | None,
+) -> WorkerRecord:
+    started = time.perf_counter()
+    blocks = [] if rows is None else list(source.read_each(RowRanges.of((rows,))))
+    seconds, n_rows = time.perf_counter() - started, sum(block.n_rows for block in blocks)
+    return WorkerRecord(
+        address=address,
+        n_threads=n_threads,
+        memory_nbytes=memory_nbytes,
+        versions=installed_versions(),
+        rows_read=n_rows,
+        bytes_read=n_rows * source.row_nbytes,
+        seconds=seconds,
+        work={name: _seconds_a_row(one, blocks) for name, one in reductions.items()},
+    )
 
 
 def _seconds_a_row(reduction: Reduction[Any, Any], blocks: list[Block]) -> float:
     """Time a statistic; 0 where there are no rows."""
-    rows = [block.take(np.arange(min(_TRIED_ROWS, block.n_rows))) for block in blocks[:1]]
-    if not rows or not rows[0].n_rows:
+    if not blocks or not blocks[0].n_rows:
         return 0.0
+    rows = blocks[0].take(np.arange(min(_TRIED_ROWS, blocks[0].n_rows)))
     started = time.perf_counter()
-    reduction.map(rows[0])
-    return (time.perf_counter() - started) / rows[0].n_rows
+    reduction.map(rows)
+    return (time.perf_counter() - started) / rows.n_rows

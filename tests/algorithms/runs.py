@@ -35,7 +35,7 @@ def serial_run(data: tuple[Any, Any], **parameters: Any) -> Iterator[tuple[Run, 
     transform = {} if "whiten" in parameters else {"feature_transform": "stored"}
     config = RunConfig(**({"eps": EPS, "certificate_degree": 0} | transform | parameters))
     seen: list[Event] = []
-    with open_engine("serial", None) as engine:
+    with open_engine("serial") as engine:
         run = Run(engine, config.memory_limit, config.split_every, seen.append)
         yield run, open_source(data), config, seen
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from streamhalf import open_source
+from streamhalf import RunConfig, open_source
 from streamhalf.algorithms.row_split import GROUP_CHUNKS, RowSplit, RowSubset, pilot, window_rows_for
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.engine import PassPlan, open_engine, run_pass
@@ -237,7 +237,7 @@ def test_windows__of_dask_arrays_are_cut_anywhere(scheduler: str, cursor: int, w
 
     def run(source, engine_name: str):
         plan = PassPlan("share", source, reduction, share.blocks)
-        with open_engine(engine_name, 2) as engine:
+        with open_engine(engine_name, RunConfig(n_workers=2)) as engine:
             return run_pass(engine, plan, memory_limit=1 << 30, observer=ignore)
 
     result, record = run(lazy, scheduler)

@@ -325,7 +325,7 @@ def test_require_room__where_it_lets_through_slabs_fit(dim: int) -> None:
 def test_run__measures_beside_in_the_same_read() -> None:
     one = certification(Identity(), Plane(AXIS), degree=2)
     source = open_source((ROWS.X, ROWS.y))
-    with open_engine("serial", None) as engine:
+    with open_engine("serial") as engine:
         run = Run(engine, 1 << 30, 8, ignore)
         alone, nothing = one.run(run, source, tau=0.01)
         both, digest = one.run(run, source, tau=0.01, beside=RowDigest(), name="again")

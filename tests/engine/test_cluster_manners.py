@@ -21,13 +21,13 @@ from dask.base import key_split
 from distributed import Client, Event, LocalCluster, get_task_stream
 
 import streamhalf
-from streamhalf import DataError, StreamhalfError
+from streamhalf import DataError, RunConfig, StreamhalfError
 from streamhalf.data.opening import open_source
 from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine import Counted, Job
 from streamhalf.engine import cluster as cluster_engine
-from streamhalf.engine.cluster import ClusterEngine, ClusterOptions, call_on_workers
-from streamhalf.engine.scheduler import Survey
+from streamhalf.engine.cluster import ClusterEngine, call_on_workers
+from streamhalf.engine.scheduler import survey_workers
 from streamhalf.reductions.labels import LabelCounts
 from tests.comparing import comparable
 from tests.conftest import make_rows
@@ -180,8 +180,7 @@ def test_call_on_workers__leaves_their_event_loops_free(six: Client, store: Path
                 return super().map(block)
             raise DataError("this is an event loop")
 
-    survey = Survey(open_source(store), {"labels": OffTheLoop()})
-    records = survey.of(ClusterEngine(six))
+    records = survey_workers(ClusterEngine(six), open_source(store), {"labels": OffTheLoop()})
     assert [one.rows_read for one in records] == [1024] * N_WORKERS
 
 
@@ -230,7 +229,7 @@ def test_stalled_pass__says_what_executes_and_ends(client: Client, monkeypatch: 
 
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
     job = Job("slow", "go on", (0, 1), (1, 1), leaf, lambda context, parts: sum(parts))
-    engine = ClusterEngine(client, ClusterOptions(stall_timeout=0.2))
+    engine = ClusterEngine(client, RunConfig(stall_timeout=0.2))
     message = r"'slow': no task has ended for \d+ s: .*raise stall_timeout \(0\.2 s\); passes that"
     with pytest.raises(StreamhalfError, match=message):
         engine.run(job, lambda rows: None)
@@ -246,7 +245,7 @@ def test_slow_task__is_no_stall(client: Client, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
     job = Job("slow", 0, (4,), (1,), leaf, lambda context, parts: sum(parts))
-    engine = ClusterEngine(client, ClusterOptions(stall_timeout=3))
+    engine = ClusterEngine(client, RunConfig(stall_timeout=3))
     assert engine.run(job, lambda rows: None).partial == 4
 
 
@@ -284,10 +283,10 @@ class FakeClient:
 def test_watch__says_why_nothing_goes_on(client: Any, limit: str, words: str, caplog: pytest.LogCaptureFixture) -> None:
     """Worker a holds what others wait for, and b is "running" for lack of work."""
     waits: dict[str, Any] = {"stall_timeout": 1e6, "worker_timeout": 1e6}
-    watch = cluster_engine._Watch(client, ClusterOptions(**waits))
+    watch = cluster_engine._Watch(client, RunConfig(**waits))
     watch.look("final")  # long before
     caplog.clear()
-    watch = cluster_engine._Watch(client, ClusterOptions(**{**waits, limit: 0.4}))
+    watch = cluster_engine._Watch(client, RunConfig(**{**waits, limit: 0.4}))
     time.sleep(0.25)
     with caplog.at_level(logging.WARNING, "streamhalf"):
         watch.look("final")

@@ -17,11 +17,10 @@ from distributed import Client
 
 from streamhalf.data.block import RowRange
 from streamhalf.engine import Counted, Job
-from streamhalf.engine.dask_graph import Packed, build_graph
-from streamhalf.engine.job import SharedRows
+from streamhalf.engine.job import Packed, SharedRows, build_graph
 from tests.canary import relying_on
 
-relying = functools.partial(relying_on, "dask", mend="streamhalf/engine/dask_graph.py")
+relying = functools.partial(relying_on, "dask", mend="streamhalf/engine/job.py")
 
 N_ITEMS, SPLIT_EVERY = 9, 4
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib
-import os
 import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import psutil
@@ -49,17 +45,10 @@ class WorkersEngine(ThreadsEngine):
         return self._workers
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, *, total: int | None, available: int = 0, groups: str = "") -> None:
-    """A machine of so much memory; None: not known."""
-    found = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(total=total, available=available))
-
-    def load(name: str) -> Any:
-        if name == "psutil" and total is None:
-            raise ImportError(name)
-        return found if name == "psutil" else original(name)
-
-    original = importlib.import_module
-    monkeypatch.setattr(importlib, "import_module", load)
+def pretend(monkeypatch: pytest.MonkeyPatch, *, total: int, available: int, groups: str = "") -> None:
+    """A machine of so much memory."""
+    found = SimpleNamespace(total=total, available=available)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: found)
     if not groups:
         monkeypatch.setattr(memory, "_OWN_GROUP", Path("nowhere"))
 
@@ -117,21 +106,10 @@ def test_own_memory__of_a_container_whose_path_is_that_of_the_host(
     assert own_memory() == int(0.8 * GIB / 2)
 
 
-def test_own_memory__needs_no_name_of_a_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, total=None)
-    pages = {"SC_PHYS_PAGES": GIB // 1024, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(os, "sysconf", pages.__getitem__, raising=False)
-    assert own_memory() == int(0.8 * 2 * GIB)
-    monkeypatch.delattr(os, "sysconf")
-    original = builtins.__import__
-
-    def load(name: str, *arguments: Any) -> Any:
-        if name in ("resource", "psutil"):
-            raise ImportError(name)
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", load)
-    monkeypatch.setattr(importlib, "import_module", load)
+def test_own_memory__of_a_system_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
+    monkeypatch.setattr(memory, "_OWN_GROUP", Path("nowhere"))
+    monkeypatch.setitem(sys.modules, "resource", None)
     assert own_memory() == 2 * GIB
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamhalf import RunConfig
 from streamhalf.data import opening
 from streamhalf.data import source as source_module
 from streamhalf.data.transforms import Isotropic
@@ -145,7 +146,7 @@ def test_reduction__dask_equals_serial(cls: type, dim: int, monkeypatch: pytest.
     assert len(source.blocks) == 9
     results = []
     for name in ("serial", "threads"):
-        with open_engine(name, 2) as engine:
+        with open_engine(name, RunConfig(n_workers=2)) as engine:
             plan = plan_pass("law", source, EXAMPLES[cls](dim))
             results.append(run_pass(engine, plan, memory_limit=2**30, observer=ignore)[0])
     assert_identical(*results)
