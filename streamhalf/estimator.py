@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streamhalf import api
 from streamhalf._models import warn_unverified
 from streamhalf._session import as_seed, columns_like, execute, make_config, table_options
-from streamhalf.config import SETTINGS, RunConfig, check_names
+from streamhalf.config import SETTINGS, check_names
 from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
 from streamhalf.data.labelled import Labelled, holds_labels, map_rows, open_labelled, predict_rows
 from streamhalf.data.schema import array_of, refuse_rounded
@@ -76,24 +76,23 @@ def _signature() -> Signature:
 
 def fit_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of `fit` that are not the default: those may come from elsewhere."""
-    through = {"through": choose_through(given)}
-    settings = {name: value for name, value in given.items() if name not in OWN} | through
-    settings = {name: value for name, value in settings.items() if not _is_default(name, value)} | {
-        "certificate_degree": given["certificate_degree"]
-    }
+    settings = {name: value for name, value in given.items() if name not in OWN and not _is_default(name, value)}
+    settings["certificate_degree"] = given["certificate_degree"]
     if given["random_state"] is not None:
         if given["seed"] != "auto":
             raise UsageError("random_state: given beside seed; they mean the same, give one")
         settings["seed"] = as_seed(given["random_state"])
-    return settings if given["fit_intercept"] is None else settings | through
+    if given["fit_intercept"] is not None:
+        settings["through"] = choose_through(given)
+    return settings
 
 
 def choose_through(given: Mapping[str, Any]) -> str:
     """The class of halfspaces, as `through` and `fit_intercept` say together."""
     wanted, through = given["fit_intercept"], given["through"]
-    if wanted not in (None, True, False):
+    if wanted not in (True, False):
         raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
-    if wanted is None or through not in tuple(HalfspaceClass) or (wanted and through == HalfspaceClass.ANY):
+    if through not in tuple(HalfspaceClass) or (wanted and through == HalfspaceClass.ANY):
         return str(through)
     # through the centre of rows that are whitened takes an intercept, which is not chosen
     fits = through == HalfspaceClass.ORIGIN or (through == HalfspaceClass.CENTRE and not given["whiten"])
@@ -280,8 +279,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             return float(super().score(X, y, sample_weight))
         if sample_weight is not None:
             raise UsageError("sample_weight: not supported for data out of core; leave it out")
-        halfspace, config = self._usable_halfspace(), self._config()
-        source = self._open(X, y, classes=self.classes_, **self._like_fitted()).source
+        halfspace, config = self._usable_halfspace(), make_config(self._parameters())
+        source = self._open(X, y, classes=self.classes_, **columns_like(self.result_)).source
         self._check_dim(source.dim)
         needs = PlaneErrors((halfspace.plane,))
         counted: Any = execute("score", source, config, lambda run: run.reduce("score", source, needs), None, ignore)
@@ -302,7 +301,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if _is_out_of_core(X) or self._fits_frame(X):
             known = {"classes": self.classes_, "storage_options": storage_options}
-            found = self._open(X, y, **known, **self._like_fitted())
+            found = self._open(X, y, **known, **columns_like(self.result_))
         else:
             X, y = validate_data(self, _exact(X), y, dtype=_FLOATS, reset=False)
             found = self._open_arrays(X, y, classes=self.classes_)
@@ -326,9 +325,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def _parameters(self) -> dict[str, Any]:
         return fit_settings(self.get_params(deep=False))
 
-    def _config(self) -> RunConfig:
-        return make_config(self._parameters())
-
     def _open_training(self, X: Any, y: Any, storage_options: Mapping[str, Any] | None) -> Labelled:
         if _is_out_of_core(X) or _is_mixed(X):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit, on a data frame
@@ -347,11 +343,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return self._open(X, y, names=columns, **known)
 
     def _open(self, X: Any, y: Any, **known: Any) -> Labelled:
-        asked = table_options(self._config()) | known
+        asked = table_options(make_config(self._parameters())) | known
         return open_labelled(X, y, features=self.features, labels=self.labels, **asked)
-
-    def _like_fitted(self) -> dict[str, Any]:
-        return columns_like(self.result_)
 
     def _fits_frame(self, X: Any) -> bool:
         """Return True for a frame whose columns are encoded as those of the fit."""
@@ -376,11 +369,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace = result.halfspace or unknown
         self.coef_ = np.array([halfspace.normal])
         self.intercept_ = np.array([halfspace.offset])
-        self.verdict_ = result.verdict
-        self.quality_ = result.quality
-        self.promise_ = result.promise
-        self.certificate_ = result.certificate
-        self.passes_ = result.passes
+        for name in ("verdict", "quality", "promise", "certificate", "passes"):
+            setattr(self, f"{name}_", getattr(result, name))
         self.result_ = result
 
     def _usable_halfspace(self) -> Halfspace:

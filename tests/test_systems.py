@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 ELSEWHERE = """
 import builtins, os, pathlib, sys
+import psutil  # has modules of its own for every system
 for name in ("fork", "forkpty", "sched_getaffinity", "getuid", "geteuid",
              "getloadavg"):
     if hasattr(os, name):

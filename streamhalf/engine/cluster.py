@@ -50,10 +50,13 @@ class ThreadsEngine(Engine):
     """Dask's threaded scheduler: chunks in parallel, one BLAS thread each."""
 
     lazy, remote = True, False
-    n_threads: int
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = n_threads or available_cpus()
+        self._n_threads = n_threads or available_cpus()
+
+    @property
+    def n_threads(self) -> int:
+        return self._n_threads
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         graph = build_graph(job)

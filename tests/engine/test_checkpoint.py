@@ -16,7 +16,7 @@ from streamhalf.data import source as source_module
 from streamhalf.data.block import Block
 from streamhalf.engine.checkpoint import MANIFEST, Checkpoint
 from streamhalf.engine.job import Counted
-from streamhalf.events import PassStarted
+from streamhalf.events import PassStarted, RunStarted
 from streamhalf.paths import Folder
 from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
 from streamhalf.results import Notice, NoticeCode, PassRecord
@@ -145,74 +145,49 @@ def data(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarra
     return X, y
 
 
-def fit(data: Any, memory_limit: int, **options: Any) -> tuple[FitResult, list[str]]:
-    """The result, and the passes that were made for it."""
-    made: list[str] = []
+def fit(data: Any, memory_limit: int = LIMITS[0], *, stop: str = "", **options: Any) -> tuple[FitResult, list[Any]]:
+    """The result, and events: of the start, and the names of passes that were made."""
+    seen: list[Any] = []
 
     def note(event: Any) -> None:
+        if isinstance(event, RunStarted):
+            seen.append(event)
         if isinstance(event, PassStarted):
-            made.append(event.name)
+            if event.name == stop:
+                raise StoppedError
+            seen.append(event.name)
 
-    result = streamhalf.fit(
-        data,
-        eps=0.25,
-        sampling="reuse",
-        certificate_degree=2,
-        scheduler="serial",
-        memory_limit=memory_limit,
-        observer=note,
-        **options,
-    )
-    return result, made
+    chosen = {"eps": 0.25, "sampling": "reuse", "certificate_degree": 2, "scheduler": "serial"}
+    return streamhalf.fit(data, memory_limit=memory_limit, observer=note, **chosen, **options), seen
 
 
-def test_resume__a_finished_run_reads_nothing(data: Any, tmp_path: Path) -> None:
-    first, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved")
+class StoppedError(Exception):
+    pass
+
+
+def test_resume__a_finished_run_reads_nothing_and_says_so(data: Any, tmp_path: Path) -> None:
+    first, (_, *made) = fit(data, checkpoint=tmp_path / "saved")
     assert made == [record.name for record in first.passes]
-    again, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved", resume=True)
+    again, (started, *made) = fit(data, checkpoint=tmp_path / "saved", resume=True)
     assert made == []
     assert comparable(again) == comparable(first)
+    place, passes = str(tmp_path / "saved"), len(first.passes)
+    assert started.notices == (Notice.of(NoticeCode.RESUMED, place=place, passes=passes),)
 
 
 def test_resume__with_another_memory_goes_on(data: Any, tmp_path: Path) -> None:
-    first, _ = fit(data, LIMITS[0], checkpoint=tmp_path / "saved")
-    resumed, made = fit(data, LIMITS[1], checkpoint=tmp_path / "saved", resume=True)
+    first, _ = fit(data, checkpoint=tmp_path / "saved")
+    resumed, (_, *made) = fit(data, LIMITS[1], checkpoint=tmp_path / "saved", resume=True)
     assert made == []
     assert comparable(resumed) == comparable(first) == comparable(fit(data, LIMITS[1])[0])
 
 
-def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
-    first, _ = fit(data, LIMITS[0], checkpoint=tmp_path / "saved")
-    told: list[Any] = []
-    streamhalf.fit(
-        data,
-        eps=0.25,
-        sampling="reuse",
-        certificate_degree=2,
-        scheduler="serial",
-        memory_limit=LIMITS[0],
-        checkpoint=tmp_path / "saved",
-        resume=True,
-        observer=told.append,
-    )
-    assert told[0].notices == (Notice.of(NoticeCode.RESUMED, place=str(tmp_path / "saved"), passes=len(first.passes)),)
-
-
 def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path: Path) -> None:
-    class StoppedError(Exception):
-        pass
-
-    def stop(event: Any) -> None:
-        if isinstance(event, PassStarted) and event.name == "update-1":
-            raise StoppedError
-
-    options = {"eps": 0.25, "sampling": "reuse", "certificate_degree": 2, "scheduler": "serial"}
-    limit = {"memory_limit": LIMITS[0]}
     with pytest.raises(StoppedError):
-        streamhalf.fit(data, checkpoint=tmp_path / "saved", observer=stop, **options, **limit)
-    resumed, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved", resume=True)
+        fit(data, checkpoint=tmp_path / "saved", stop="update-1")
+    resumed, (_, *made) = fit(data, checkpoint=tmp_path / "saved", resume=True)
     assert made[0] == "update-1"
-    assert comparable(resumed) == comparable(fit(data, LIMITS[0])[0])
+    assert comparable(resumed) == comparable(fit(data)[0])
 
 
 def test_manifest__of_another_version_is_told(tmp_path: Path) -> None:

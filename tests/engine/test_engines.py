@@ -17,8 +17,7 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import streamhalf
-from streamhalf import DataError, RunConfig, StreamhalfError, UsageError, Verdict, open_source
+from streamhalf import DataError, RunConfig, StreamhalfError, UsageError, open_source
 from streamhalf.data.block import RowRanges
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic
@@ -94,27 +93,6 @@ def test_engines__agree_to_rounding_on_other_chunkings(
     other = open_source(write_store(X[rows], Y[rows], chunk_rows=chunk_rows))
     for got, want in zip(leaves(reduce(ThreadsEngine(2), other)), leaves(expected), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("features", "verdict"),
-    [(X[:, :2], Verdict.INCONCLUSIVE), (X + np.float32(0.5), Verdict.REJECTED)],
-    ids=["inconclusive", "rejected"],
-)
-def test_engines__give_one_verdict_whatever_the_chunking(
-    write_store: StoreWriter, small_blocks: None, features: np.ndarray, verdict: Verdict
-) -> None:
-    n_rows = 300 if verdict is Verdict.INCONCLUSIVE else N_ROWS
-    found = {
-        streamhalf.test(
-            write_store(features[:n_rows], Y[:n_rows], chunk_rows=chunk_rows),
-            scheduler=scheduler,
-            split_every=split_every,
-            feature_transform="stored",
-        ).verdict
-        for chunk_rows, scheduler, split_every in ((97, "serial", 2), (97, "threads", 8), (1000, "threads", 3))
-    }
-    assert found == {verdict}
 
 
 def nest_item(context: str, item: int) -> Counted:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streamhalf
-from streamhalf import MemoryBudgetError, UsageError, open_source
+from streamhalf import MemoryBudgetError, open_source
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source, align_blocks
 from streamhalf.engine import Engine, plan_pass, run_pass
@@ -71,16 +70,6 @@ def test_run_pass__refuses_before_any_read(engine: Engine) -> None:
     assert sorted(reader.reads) == list(source.blocks)
 
 
-def test_job_for__names_pass_need_limit_and_remedy() -> None:
-    plan = plan_blocks((RowRange(0, 2000),), row_nbytes=1000 * MIB // 2000)
-    with pytest.raises(MemoryBudgetError) as caught:
-        plan.job_for(ThreadsEngine(3), memory_limit=512 * MIB)
-    message = str(caught.value)
-    assert "pass 'moments' needs about 5,000 MiB for one task" in message
-    assert "the limit memory_limit is 512 MiB; raise it, or store smaller chunks" in message
-    assert isinstance(caught.value, UsageError)
-
-
 def test_job_for__has_as_many_tasks_at_once_as_there_is_room_for() -> None:
     plan = plan_blocks((RowRange(0, 2000),), row_nbytes=10 * MIB // 2000)
     need, engine = plan.task_nbytes(), ThreadsEngine(9)
@@ -95,12 +84,6 @@ def test_validate__grows_with_partials_and_split_every() -> None:
     partial = Moments(8).partial_nbytes(source.dim)
     assert large.task_nbytes() - small.task_nbytes() > 5 * partial
     assert replace(large, split_every=100).task_nbytes() - large.task_nbytes() == 92 * partial
-
-
-def test_api__refuses_a_pass_beyond_the_memory_limit() -> None:
-    wide = np.zeros((300, 60), dtype=np.float32)
-    with pytest.raises(MemoryBudgetError, match=r"test needs about .* memory_limit is 1 MiB"):
-        streamhalf.test((wide, Y[:300]), memory_limit=1 << 20, scheduler="serial")
 
 
 @given(n_rows=st.integers(1, 10**9), chunk_rows=st.integers(1, 10**6), row_nbytes=st.integers(5, 10**4))
@@ -174,15 +157,6 @@ def test_validate__counts_the_rows_that_are_in_memory() -> None:
     assert plan.task_nbytes() - partial == 5 * 200 * source.row_nbytes
     reader.unit_rows = 500
     assert plan.task_nbytes() - partial == 5 * 2000 * source.row_nbytes
-
-
-def test_job__splits_the_rows_over_its_items() -> None:
-    blocks = tuple(RowRange(i, i + 10) for i in range(0, 2000, 10))
-    plan = plan_blocks(blocks)
-    job = plan.job(lazy=False)
-    assert job.items == plan.tasks()
-    assert sum(job.rows) == plan.n_rows == 2000
-    assert (job.name, job.split_every) == ("moments", 8)
 
 
 def test_map_blocks__reduces_a_run_of_blocks() -> None:
