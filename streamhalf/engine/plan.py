@@ -60,11 +60,6 @@ class PassPlan:
     tell: Tell | None = None
 
     @property
-    def n_rows(self) -> int:
-        """Rows the pass reads."""
-        return self.blocks.n_rows
-
-    @property
     def partials_nbytes(self) -> int:
         """Memory of the partials that one task holds."""
         return (self.split_every + 2) * self.reduction.partial_nbytes(self.source.dim)
@@ -86,7 +81,7 @@ class PassPlan:
         if not isinstance(self.source.reader, DaskReader):
             # where chunks are decoded whole that is the work, however few rows are wanted
             whole = self.source.unit_rows is not None
-            n_rows = int(self.source.blocks.sizes[numbers].sum()) if whole else self.n_rows
+            n_rows = int(self.source.blocks.sizes[numbers].sum()) if whole else self.blocks.n_rows
             row_nbytes = self.source.row_nbytes
             few = min(self.source.blocks[0].n_rows, max(1, LEAST_NBYTES // row_nbytes))
             least = min(_MANY_TASKS, max(_FEW_TASKS, math.ceil(n_rows / few)))
@@ -114,7 +109,7 @@ class PassPlan:
             alone = engine.n_processes == 1
             limits = CacheLimits(cache_nbytes(room, count, nbytes), cache, alone)
             reads = RemoteReads(self.source, store.token, limits, uuid.uuid4().hex)
-            context = replace(context, read=reads, remote=reads)
+            context = replace(context, read=reads)
             # on several processes it is not known which task comes next in a thread
             following = items[min(len(items), count) :] if alone else ()
             items = tuple(zip_longest(items, following))
@@ -159,17 +154,13 @@ class PassContext:
     read: Callable[[Any], Iterable[Block]]
     reduction: Reduction[Any, Any]
     tell: Tell | None = None
-    remote: RemoteReads | None = None
     task_nbytes: int = 0
     room: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoteReads:
-    """Reads a task's rows of a remote store; those of the task that follows are fetched meanwhile.
-
-    `token` names the store, `of_pass` the pass, and `limits` say what a process may keep.
-    """
+    """Reads a task's rows of a remote store; those of the task that follows are fetched meanwhile."""
 
     source: Source
     token: str
@@ -177,7 +168,6 @@ class RemoteReads:
     of_pass: str
 
     def __call__(self, item: tuple[RowRanges, RowRanges | None]) -> Iterable[Block]:
-        """Return the blocks of one task."""
         cache, (rows, following) = cache_of(self.token), item
         cache.set_limits(self.limits)
         of_pass, furthest = cache.furthest
@@ -186,10 +176,6 @@ class RemoteReads:
         if following is not None and following.span.start <= furthest:
             following = None  # it has begun already: what is fetched now would be fetched twice
         return self.source.read_each(rows, following)
-
-    def moved(self) -> Moved:
-        """Return what came over the network in this process since the last call."""
-        return cache_of(self.token).drain()
 
 
 def remote_store_of(source: Source) -> RemoteStore | None:
@@ -204,7 +190,6 @@ class RowsApart:
     source: Source
 
     def __call__(self, item: Sequence[Any]) -> Iterable[Block]:
-        """Return the blocks of one task."""
         rows, blocks, *pieces = item
         return replace(self.source, reader=PieceReader(blocks, tuple(pieces))).read_each(rows)
 
@@ -228,7 +213,12 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
             raise ValueError("a task without blocks")
         if context.tell is not None:
             context.tell(total.partial)
-        return total if context.remote is None else replace(total, moved=context.remote.moved())
+        return replace(total, moved=moved_by(context))
+
+
+def moved_by(context: PassContext) -> Moved:
+    """Return what came over the network in this process since the last call."""
+    return cache_of(context.read.token).drain() if isinstance(context.read, RemoteReads) else NOTHING
 
 
 def combine_partials(context: PassContext, parts: Sequence[Any]) -> Any:
@@ -264,7 +254,7 @@ def run_pass(
     started = time.perf_counter()
     job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
     counted = run_job(engine, job, observer)
-    moved = counted.moved + (job.context.remote.moved() if job.context.remote else NOTHING)
+    moved = counted.moved + moved_by(job.context)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,

@@ -100,7 +100,9 @@ class Run:
         plan = self._with_kept_rows(plan)
         if plan.source.reader.defers_checks:
             if self.unchecked is None:
-                self.unchecked = UncheckedBlocks.of(plan.source)
+                assert isinstance(plan.source.reader, ZarrReader)
+                none_so_far = np.zeros(len(plan.source.blocks), dtype=np.int8)
+                self.unchecked = UncheckedBlocks(plan.source, plan.source.reader, none_so_far)
             self.unchecked.note(plan.blocks)
         self._warm_up(plan.source)
 
@@ -124,9 +126,9 @@ class Run:
         if (saved := self.checkpoint.load(ordinal, plan.name, plan.reduction, dim)) is None:
             return None
         counted, record = saved
-        if counted.n_rows != plan.n_rows:
+        if counted.n_rows != plan.blocks.n_rows:
             raise DataError(
-                f"checkpoint: pass {plan.name!r} holds {counted.n_rows} rows of {plan.n_rows}; "
+                f"checkpoint: pass {plan.name!r} holds {counted.n_rows} rows of {plan.blocks.n_rows}; "
                 "remove the folder and start anew"
             )
         self.passes.append(record)
@@ -153,8 +155,8 @@ class Run:
             return plan
         if self._computed is None:
             self._computed = self.keeping.compute()
-            if isinstance(self.memory_limit, int):  # what is available has less of it already
-                self.memory_limit -= self.keeping.nbytes
+            if self.keeping.kept is RowsKept.MEMORY and isinstance(self.memory_limit, int):
+                self.memory_limit -= self.keeping.nbytes  # what is available has less of it already
         return replace(plan, source=replace(source, reader=self._computed[0]))
 
     def close(self, verdict: Verdict | None = None, answer: Answered | Watched | None = None) -> None:
@@ -184,12 +186,6 @@ class UncheckedBlocks:
     source: Source
     reader: ZarrReader
     seen: NDArray[np.int8]
-
-    @classmethod
-    def of(cls, source: Source) -> UncheckedBlocks:
-        """Return none so far."""
-        assert isinstance(source.reader, ZarrReader)
-        return cls(source, source.reader, np.zeros(len(source.blocks), dtype=np.int8))
 
     def note(self, read: RowRanges) -> None:
         """Note the rows that a pass reads."""
@@ -224,7 +220,7 @@ class Keeping:
     """Where the rows of lazy arrays go when a pass first wants them."""
 
     reader: DaskReader
-    nbytes_of_rows: int
+    nbytes: int
     kept: RowsKept
     client: Client | None = None
     folder: str | None = None
@@ -232,13 +228,7 @@ class Keeping:
     @property
     def notice(self) -> Notice:
         """Where the rows are kept."""
-        size, kept, place = self.nbytes_of_rows, self.kept, self.folder or ""
-        return Notice.of(NoticeCode.LAZY_ROWS, size=size, kept=kept, place=place)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of this process's own memory that they take."""
-        return self.nbytes_of_rows if self.kept is RowsKept.MEMORY else 0
+        return Notice.of(NoticeCode.LAZY_ROWS, size=self.nbytes, kept=self.kept, place=self.folder or "")
 
     def compute(self) -> tuple[Reader, str | None]:
         """Compute the rows; return their reader, and the folder to be removed, if any."""
