@@ -433,7 +433,8 @@ def audit(
         finish(given, record, views.show_review)
         return 0
     if models:
-        return _audit_classes(store, models, model, out, top, keep, overwrite, given)
+        listed = {"top": TOP if top is None else top, "keep": _names(keep), "overwrite": overwrite}
+        return _audit_classes(store, models, model, out, given, **listed)
     if store is None or model is None:
         field, wanted = (
             ("STORE", "STORE: path or URL of the data")
@@ -465,22 +466,13 @@ def audit(
 
 
 def _audit_classes(
-    store: Place | None,
-    models: str,
-    model: Place | None,
-    out: Place | None,
-    top: int | None,
-    keep: str,
-    overwrite: bool,
-    given: Mapping[str, Any],
+    store: Place | None, models: str, model: Place | None, out: Place | None, given: Mapping[str, Any], **options: Any
 ) -> int:
     if store is None or model is not None or out is None:
         raise UsageError("models: give the data and --out FILE beside it, and no --model")
-    storage = storage_of(given)
-    fitted = [document.read_model(one, storage_options=storage) for one in _names(models)]
+    fitted = [document.read_model(one, storage_options=storage_of(given)) for one in _names(models)]
     with naming("models", models), calling(given) as call:
-        call |= {"out": out, "top": TOP if top is None else top, "keep": _names(keep), "overwrite": overwrite}
-        found = streamhalf.audit_classes(store, models=fitted, **call)
+        found = streamhalf.audit_classes(store, models=fitted, out=out, **options, **call)
     print(f"{len(found):,} rows whose labels look wrong, the surest first: {public_name(str(out))}")
     return 0
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,11 +53,6 @@ if TYPE_CHECKING:
 
 _FLOATS = (np.float64, np.float32)
 
-_AUDIT_OPTIONS = (
-    *("out", "top", "misclassified", "probabilities", "review", "reviewed", "proofs", "keep"),
-    *("overwrite", "client", "observer"),
-)
-
 OWN: dict[str, Any] = {"fit_intercept": None, "random_state": None}
 """Parameters that are no settings of a run."""
 
@@ -66,12 +61,6 @@ DEFAULTS: dict[str, Any] = {
     "certificate_degree": 0,  # the bound L takes longer than a fit: cross-validation has no use
     **OWN,
 }
-
-
-def _signature() -> Signature:
-    """Return that of the estimator: every parameter by name, with its default."""
-    named = (Parameter(key, Parameter.KEYWORD_ONLY, default=one) for key, one in DEFAULTS.items())
-    return Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *named])
 
 
 def fit_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +164,12 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
 
     # where scikit-learn and help() find names and defaults
-    __init__.__signature__ = _signature()  # type: ignore[attr-defined]
+    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+            *(Parameter(name, Parameter.KEYWORD_ONLY, default=one) for name, one in DEFAULTS.items()),
+        ]
+    )
 
     def fit(
         self,
@@ -299,14 +293,14 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.audit`: out, top, misclassified, probabilities, keep, overwrite, client, observer.
         """
         check_is_fitted(self)
-        if _is_out_of_core(X) or self._fits_frame(X):
+        if _is_out_of_core(X) or (is_frame(X) and self.result_.data.encoding is not None):
             known = {"classes": self.classes_, "storage_options": storage_options}
             found = self._open(X, y, **known, **columns_like(self.result_))
         else:
             X, y = validate_data(self, _exact(X), y, dtype=_FLOATS, reset=False)
             found = self._open_arrays(X, y, classes=self.classes_)
         self._check_dim(found.source.dim)
-        check_names(options, _AUDIT_OPTIONS, "audit")
+        check_names(options, signature(api.audit).parameters, "audit")
         given = {"storage_options": storage_options, **options, **self._parameters()}
         audited: Audited = api.audit(found.source, model=self.result_, **given)
         return audited
@@ -346,13 +340,10 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         asked = table_options(make_config(self._parameters())) | known
         return open_labelled(X, y, features=self.features, labels=self.labels, **asked)
 
-    def _fits_frame(self, X: Any) -> bool:
-        """Return True for a frame whose columns are encoded as those of the fit."""
-        return is_frame(X) and self.result_.data.encoding is not None
-
     def _map(self, function: Callable[[Any], Any], X: Any, *, dtype: Any, columns: int = 0) -> Any:
         """Apply a function of features to rows, in their container."""
-        if not self._fits_frame(X):
+        data = self.result_.data
+        if not is_frame(X) or data.encoding is None:
             return map_rows(function, self._check_rows(X), dtype=dtype, columns=columns)
         if columns and hasattr(X, "map_partitions"):
             raise UsageError(
@@ -361,7 +352,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             )
         from streamhalf.data.table_source import map_frame
 
-        data = self.result_.data
         return map_frame(function, X, data.encoding, data.features, dtype=dtype)
 
     def _keep(self, result: FitResult) -> None:
