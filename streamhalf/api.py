@@ -167,7 +167,7 @@ def fit(
             seed, drawn = kept.identity["seed"], kept.identity[SEED_DRAWN]
             config = dataclasses.replace(config, seed=seed, seed_drawn=drawn)
             if resume:
-                resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
+                resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.folder.name, passes=len(kept.passes)))
         work = partial(
             driver.fit, source=source, config=config, keep=None if folder is None else lambda kept: kept.save(folder)
         )

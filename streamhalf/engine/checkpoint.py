@@ -58,9 +58,9 @@ class Checkpoint:
     def __init__(
         self, folder: Folder, identity: Mapping[str, Any], *, resume: bool, kept: tuple[str, ...] = ()
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self.identity: Mapping[str, Any] = to_json(dict(identity))
-        self._passes: tuple[SavedPass, ...] = ()
+        self.passes: tuple[SavedPass, ...] = ()
         found = self._read_manifest()
         if found is None:
             return
@@ -69,27 +69,17 @@ class Checkpoint:
                 f"checkpoint: {folder.name} holds a run already; add --resume to go on with it, or name another folder"
             )
         self.identity = _agree(folder.name, found.identity, self.identity, kept)
-        self._passes = found.passes
-
-    @property
-    def name(self) -> str:
-        """The folder without secrets."""
-        return self._folder.name
-
-    @property
-    def n_passes(self) -> int:
-        """Number of passes in the folder."""
-        return len(self._passes)
+        self.passes = found.passes
 
     def load(
         self, ordinal: int, name: str, reduction: Reduction[Any, Any], dim: int
     ) -> tuple[Counted, PassRecord] | None:
         """Return the saved partial of a pass, if there is one."""
-        if ordinal >= len(self._passes):
+        if ordinal >= len(self.passes):
             return None
-        saved, template = self._passes[ordinal], reduction.empty(dim)
-        content = self._folder.read(saved.file, packed_nbytes(template))
-        where = f"checkpoint: {self._folder.name}/{saved.file}"
+        saved, template = self.passes[ordinal], reduction.empty(dim)
+        content = self.folder.read(saved.file, packed_nbytes(template))
+        where = f"checkpoint: {self.folder.name}/{saved.file}"
         if content is None or hashlib.sha256(content).hexdigest() != saved.digest:
             raise DataError(f"{where} is missing or damaged; remove the folder and start anew")
         if saved.record.name != name:
@@ -101,21 +91,21 @@ class Checkpoint:
     def save(self, counted: Counted, record: PassRecord) -> None:
         """Write a pass, then the manifest that names it."""
         content = pack(counted.partial)
-        file = _file_name(len(self._passes))
-        self._folder.write(file, content)
+        file = _file_name(len(self.passes))
+        self.folder.write(file, content)
         saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
-        passes = (*self._passes, saved)
+        passes = (*self.passes, saved)
         identity = json.dumps(self.identity, sort_keys=True)
         manifest = Manifest(identity=identity, passes=passes)
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
-        self._folder.write(MANIFEST, text.encode())
-        self._passes = passes
+        self.folder.write(MANIFEST, text.encode())
+        self.passes = passes
 
     def _read_manifest(self) -> Manifest | None:
-        content = self._folder.read(MANIFEST, _LARGEST_MANIFEST)
+        content = self.folder.read(MANIFEST, _LARGEST_MANIFEST)
         if content is None:
             return None
-        where = f"checkpoint: {self._folder.name}/{MANIFEST}"
+        where = f"checkpoint: {self.folder.name}/{MANIFEST}"
         try:
             data = json.loads(content)
         except (ValueError, RecursionError) as error:

@@ -48,7 +48,7 @@ def test_round_trip__every_partial_comes_back_bit_by_bit(cls: type, tmp_path: Pa
     reduction = EXAMPLES[cls](DIM)
     partial = save(open_folder(tmp_path), reduction)
     again = open_folder(tmp_path, resume=True)
-    assert again.n_passes == 1
+    assert len(again.passes) == 1
     counted, record = again.load(0, "one", reduction, DIM)
     assert counted.n_rows == 60
     assert record == record_of("one")
