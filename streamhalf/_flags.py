@@ -37,6 +37,9 @@ def _read_whole(kind: type, tokens: Any) -> int:
 Place = str | Path
 Store = Annotated[Place, Parameter(help="path or URL of a Zarr store, a CSV or a Parquet file")]
 File = Annotated[Place, Parameter(metavar="FILE")]
+Folder = Annotated[Place, Parameter(metavar="FOLDER")]
+Names = Annotated[str, Parameter(metavar="NAMES")]
+Share = Annotated[float, Parameter(metavar="SHARE")]
 Switch = Annotated[bool, Parameter(show_default=False)]
 Whole = Annotated[int, Parameter(metavar="N", converter=_read_whole)]
 

@@ -18,8 +18,11 @@ import streamhalf
 from streamhalf import report as views
 from streamhalf._flags import (
     File,
+    Folder,
+    Names,
     Place,
     ResultConsole,
+    Share,
     Store,
     Switch,
     Whole,
@@ -56,9 +59,7 @@ def synth(
     noise: Annotated[str, Parameter(choices=[*Noise], help="which labels are flipped")] = "none",
     rate: Annotated[float, Parameter(help="share of flipped labels")] = 0.0,
     planted: Annotated[str, Parameter(choices=DIRECTIONS, help="direction of the halfspace")] = "generic",
-    positive: Annotated[
-        float, Parameter(metavar="SHARE", help="share of +1 before the noise; sets the threshold")
-    ] = 0.5,
+    positive: Annotated[Share, Parameter(help="share of +1 before the noise; sets the threshold")] = 0.5,
     dtype: Annotated[str, Parameter(choices=DTYPES, help="of the features")] = "float32",
     chunk_rows: Annotated[Whole | None, Parameter(help="rows in a stored chunk (262144, or 16777216 numbers)")] = None,
     seed: Annotated[Whole, Parameter(help="names the data set")] = 0,
@@ -124,9 +125,7 @@ def predict(
         ),
     ],
     overwrite: Annotated[Switch, Parameter(help="replace an existing file or store")] = False,
-    keep: Annotated[
-        str, Parameter(metavar="NAMES", help="columns of a table to write beside the predictions, such as id")
-    ] = "",
+    keep: Annotated[Names, Parameter(help="columns of a table to write beside the predictions, such as id")] = "",
     missing: Annotated[str, Parameter(choices=("auto", "drop"), help="drop: leave rows with gaps out")] = "auto",
     **given: Any,
 ) -> int:
@@ -206,7 +205,7 @@ def plan(
     *,
     dim: Annotated[Whole | None, Parameter(help="features, where there is no store")] = None,
     n_rows: Annotated[Whole | None, Parameter("--rows", help="rows at hand")] = None,
-    positive: Annotated[float | None, Parameter(metavar="SHARE", help="share of the rows with label +1")] = None,
+    positive: Annotated[Share | None, Parameter(help="share of the rows with label +1")] = None,
     reuse: Annotated[Switch, Parameter(help="passes that learn share all their rows")] = False,
     strict: Annotated[Switch, Parameter(help="print the paper's own parameters, which no data set can meet")] = False,
     **given: Any,
@@ -247,13 +246,9 @@ def fit(
     store: Store,
     /,
     *,
-    checkpoint: Annotated[
-        Place | None, Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass")
-    ] = None,
+    checkpoint: Annotated[Folder | None, Parameter(help="path or URL that takes the result of every pass")] = None,
     resume: Annotated[Switch, Parameter(help="go on from what the checkpoint folder holds")] = False,
-    state: Annotated[
-        Place | None, Parameter(metavar="FOLDER", help="path or URL that takes what update adds further rows to")
-    ] = None,
+    state: Annotated[Folder | None, Parameter(help="path or URL that takes what update adds further rows to")] = None,
     dry_run: Annotated[
         Switch, Parameter(help="only check versions, workers, credentials and reading, and show the plan")
     ] = False,
@@ -281,7 +276,7 @@ def update(
     store: Store,
     /,
     *,
-    state: Annotated[Place, Parameter(metavar="FOLDER", help="path or URL of what fit --state wrote")],
+    state: Annotated[Folder, Parameter(help="path or URL of what fit --state wrote")],
     check_old: Annotated[Switch, Parameter(help="read the old rows too, to make sure that none changed")] = False,
     require: Require = None,
     **given: Any,
@@ -346,11 +341,9 @@ def watch(
     store: Store,
     /,
     *,
-    state: Annotated[
-        Place | None, Parameter(metavar="FOLDER", help="path or URL of the looks so far, for one that looks often")
-    ] = None,
+    state: Annotated[Folder | None, Parameter(help="path or URL of the looks so far, for one that looks often")] = None,
     tolerance: Annotated[
-        float, Parameter(metavar="SHARE", help="share of rows that a change may concern without being drift")
+        Share, Parameter(help="share of rows that a change may concern without being drift")
     ] = TOLERANCE,
     require: Annotated[
         str | None, Parameter(choices=("steady",), help="exit with 10 (drifted) or 11 (inconclusive) unless steady")
@@ -401,7 +394,7 @@ def audit(
     /,
     *,
     model: Annotated[File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")] = None,
-    out: Annotated[Place | None, Parameter(metavar="FILE", help="file for the rows: .csv, .parquet or .zarr")] = None,
+    out: Annotated[File | None, Parameter(help="file for the rows: .csv, .parquet or .zarr")] = None,
     top: Annotated[Whole | None, Parameter(help=f"list so many, the surest first; without it, {TOP:,}")] = None,
     all: Annotated[  # noqa: A002
         Switch, Parameter(help="list every misclassified row, in the order of rows")
@@ -419,9 +412,7 @@ def audit(
         Parameter(metavar="FILES", help="for several classes: what fit --positive CLASS wrote for each, with commas"),
     ] = "",
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
-    keep: Annotated[
-        str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
-    ] = "",
+    keep: Annotated[Names, Parameter(help="columns of the data to show beside the rows, such as id")] = "",
     overwrite: Annotated[Switch, Parameter(help="replace an existing file")] = False,
     **given: Any,
 ) -> int:
