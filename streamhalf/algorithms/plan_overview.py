@@ -30,7 +30,7 @@ from streamhalf.data.block import RowRanges
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.data.transforms import Identity
 from streamhalf.engine import PassPlan
-from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.cluster import ClusterEngine, address_of
 from streamhalf.engine.memory import largest_block, partial_limit, process_nbytes, room_of, rows_nbytes
 from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import survey_workers
@@ -280,10 +280,10 @@ def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
         whole = replace(_certification(source, config), share=1.0)
         tried[CERTIFICATE] = whole.needs(source.n_rows)
     workers = survey_workers(run.engine, source, tried)
-    cluster = run.engine if isinstance(run.engine, ClusterEngine) else None
+    client = run.engine.client if isinstance(run.engine, ClusterEngine) else None
     found = DryRunResult(
         source=source.name,
-        place="this process" if cluster is None else cluster.address,
+        place="this process" if client is None else address_of(client),
         versions=installed_versions(),
         workers=workers,
         plan=record,
@@ -293,7 +293,7 @@ def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
         process_nbytes=process_nbytes(run.engine, record.memory_nbytes, config.memory_limit),
         notices=source.notices,
     )
-    seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)
+    seconds = expected_seconds(found, source.row_nbytes, scheduled=client is not None)
     return results.replace(found, seconds=seconds)
 
 

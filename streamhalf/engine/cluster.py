@@ -90,11 +90,6 @@ class ClusterEngine(Engine):
         self._sent: dict[Any, tuple[SharedRows, Future[Any]]] = {}
 
     @property
-    def address(self) -> str:
-        """Where the scheduler is."""
-        return str(self.client.scheduler_info(n_workers=0)["address"])
-
-    @property
     def n_threads(self) -> int:
         """Largest number of threads of any worker."""
         return max(self._threads().values(), default=1)
@@ -332,6 +327,11 @@ class _Watch:
         return f"{len(found)} workers execute nothing; see the dashboard and the workers' logs"
 
 
+def address_of(client: Client) -> str:
+    """Return where the scheduler is."""
+    return str(client.scheduler_info(n_workers=0)["address"])
+
+
 def workers_of(client: Client) -> dict[str, Any]:
     """Return what the scheduler tells of each worker, by address."""
     found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
@@ -343,7 +343,7 @@ def ask_for_worker(client: Client) -> Future[Any]:
     return client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
 
 
-def call_on_workers(client: Client, call: Callable[..., Any], *arguments: Any, **named: Any) -> dict[str, Any]:
+def call_on_workers(client: Client, call: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     """Call a function on every worker, in a thread beside its event loop; return errors too."""
 
     async def beside() -> Any:  # sent by value: what a worker lacks is an error of the call
@@ -351,7 +351,7 @@ def call_on_workers(client: Client, call: Callable[..., Any], *arguments: Any, *
 
         return await asyncio.to_thread(call, *arguments)
 
-    found: dict[str, Any] = client.run(beside, on_error="return", **named)
+    found: dict[str, Any] = client.run(beside, on_error="return")
     return found
 
 

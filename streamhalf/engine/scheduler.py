@@ -29,6 +29,7 @@ from streamhalf.engine.cluster import (
     RESUME,
     ClusterEngine,
     ThreadsEngine,
+    address_of,
     ask_for_worker,
     available_cpus,
     call_on_workers,
@@ -76,9 +77,7 @@ class Chosen:
     @property
     def name(self) -> str:
         """The word or the address."""
-        if isinstance(self.target, str):
-            return self.target
-        return str(self.target.scheduler_info(n_workers=0)["address"])
+        return self.target if isinstance(self.target, str) else address_of(self.target)
 
     @property
     def notices(self) -> tuple[Notice, ...]:
