@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.certificate.certification import MOST_EFFORT, CertificatePass, Certification
-from streamhalf.certificate.packing import PROGRAM_OPERATIONS, Packing, pack_rows
+from streamhalf.certificate.packing import PROGRAM_OPERATIONS, Packing
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.source import Source
@@ -65,17 +65,10 @@ class ConflictSets(CertificatePass):
 
     The number of sets depends on the plane that they are sought about; so several planes near the halfspace have their
     search, and the largest number counts. What holds for all halfspaces is said of those through a centre.
-
-    Parameters
-    ----------
-    size
-        How many rows.
-    claimed
-        Sets that were found before, and are searched for until they are found again.
     """
 
-    size: int
-    claimed: int = 0
+    size: int  # how many rows
+    claimed: int = 0  # sets that were found before, and are searched for until they are found again
 
     @classmethod
     def of_all(cls, source: Source, config: RunConfig, moments: Certification) -> ConflictSets | None:
@@ -90,8 +83,8 @@ class ConflictSets(CertificatePass):
         cls, source: Source, config: RunConfig, moments: Certification, known: CertificateRecord
     ) -> ConflictSets | None:
         """The count that may tell more than slab moments of many rows do; None where it cannot."""
-        n_equations, repeats = source.dim + 1, known.repeated > _REPEATED
-        reach = known.error if known.repeated > 0 else min(known.error, 1 / (n_equations + 1))
+        repeats = known.repeated > _REPEATED
+        reach = known.error if known.repeated > 0 else min(known.error, 1 / (source.dim + 2))
         if known.opt.lower_empirical >= min(reach, _WEAK * known.error):
             return None
         program = _program(source.dim)
@@ -161,7 +154,7 @@ class ConflictSets(CertificatePass):
         The best halfspace of the source errs on as many of these rows at least, which are drawn whatever it is: hence
         the binomial bound.
         """
-        counts = tuple(one.n_sets for one in self._pack(block))
+        counts = self._count(block)
         n_sets, n_rows = max(counts), max(1, block.n_rows)
         n_errors = self.halfspace.plane.errors(block.X, block.y)
         lower = binomial_lower(n_sets, n_rows, tau)
@@ -177,28 +170,29 @@ class ConflictSets(CertificatePass):
             searches=counts,
         )
 
-    def _pack(self, block: Block) -> list[Packing]:
-        """Searches about several planes, while the effort lasts or until the claim is met.
+    def _count(self, block: Block) -> tuple[int, ...]:
+        """Sets of searches about several planes, while the effort lasts or until the claim is met.
 
         Every count is a bound for the same rows, so the largest is one too.
         """
         X, central = block.X.astype(np.float64), self.through is HalfspaceClass.ORIGIN
-        plane, found = self.halfspace.plane, list[Packing]()
+        plane, counts, spent = self.halfspace.plane, list[int](), 0
         effort = self.effort * _effort(self.size)
         shared = self.effort * _effort(min(self.size, _MOST_ROWS))
         usual = _PER_WRONG * _program(block.dim) * plane.errors(X, block.y)
         each = round(min(effort, max(shared / _SEARCHES, 2 * usual)))  # no dead end takes all of it
-        while len(found) < (_PATIENCE if self.claimed else _SEARCHES):
-            number = len(found)
-            packing = pack_rows(X, block.y, plane, effort=each, central=central, turn=number)
-            found.append(packing)
-            spent = sum(one.operations for one in found)
-            lasts = spent * (1 + 1 / len(found)) <= shared
-            if packing.n_sets >= self.claimed > 0 or not (lasts or self.claimed):
+        while len(counts) < (_PATIENCE if self.claimed else _SEARCHES):
+            number = len(counts)
+            packing = Packing(X, block.y, plane, effort=each, central=central, turn=number)
+            counts.append(packing.n_sets)
+            spent += packing.operations
+            lasts = spent * (1 + 1 / len(counts)) <= shared
+            del packing  # its points take as much memory as the rows
+            if counts[-1] >= self.claimed > 0 or not (lasts or self.claimed):
                 break
             start = plane if number % 2 else self.halfspace.plane
             plane = _plane_near(X, block.y, start, _NEAREST[number % 3], central=central)
-        return found
+        return tuple(counts)
 
 
 def _plane_near(X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share: float, *, central: bool) -> Plane:
@@ -223,16 +217,10 @@ def _plane_near(X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share
 
 
 def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
-    """Return True if the first of two bounds for one class is the better one.
-
-    Of all rows if both are, else of their source.
-    """
-    both = (one.opt, other.opt)
-    on_rows = [bound.lower_empirical for bound in both]
-    on_source = [bound.lower for bound in both]
-    if min(one.share, other.share) < 1 and max(on_source) > 0:
-        return on_source[0] > on_source[1]
-    return on_rows[0] > on_rows[1]
+    """True if the first of two bounds for one class is the better one: of all rows if both are, else of the source."""
+    if min(one.share, other.share) < 1 and max(one.opt.lower, other.opt.lower) > 0:
+        return one.opt.lower > other.opt.lower
+    return one.opt.lower_empirical > other.opt.lower_empirical
 
 
 def leaves_little(found: CertificateRecord, dim: int) -> bool:

@@ -29,6 +29,7 @@ from streamhalf.kernels.compiling import compiled
 from streamhalf.kernels.plane import Plane
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 _UNIT = 2.0**-53
 _TINY = 2.0**-900  # more than what underflow can change in the sums below
 _SMALLEST, _LARGEST = 2.0**-200, 2.0**200  # of weights; beyond, scaled numbers could be rounded to 0
@@ -129,7 +130,6 @@ def _kernel(matrix: list[list[int]], width: int) -> list[int]:
     return [number // common for number in kernel]
 
 
-Indices = NDArray[np.int64]
 # Points that a program sees, for each equation, and whether other wrong ones are among them
 _ROUNDS = ((12, False), (24, False), (24, True), (48, True))
 # From so many wrong points for each set that there is room for, they need not be spared
@@ -155,21 +155,15 @@ PROGRAM_OPERATIONS = 36  # the same of one program of the first round, about: th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Different points with one label each, and how often each is there.
+    """Different points with one label each, and how often each is there."""
 
-    `n_settled` is how many rows every halfspace is wrong on already: of p rows with one label and q with the other at
-    one point min(p, q). `exact` (n, r) are y (x, 1) of the points that are left, y x where halfspaces go through the
-    origin, features multiplied by powers of two; `scaled` are the same in units that suit computing, at length 1, and
-    `lengths` what they were before. `margins` of a plane are in these units too, about, and below 0 where it is wrong.
-    """
-
-    n_settled: int
+    n_settled: int  # of p rows with one label and q with the other at one point every halfspace is wrong on min(p, q)
     labels: NDArray[np.int8]
-    counts: NDArray[np.int64]
-    exact: Array
-    scaled: Array
-    lengths: Array
-    margins: Array
+    counts: Indices
+    exact: Array  # (n, r) y (x, 1), y x where halfspaces go through the origin; features times powers of two
+    scaled: Array  # the same in units that suit computing, at length 1
+    lengths: Array  # what these were before
+    margins: Array  # of a plane, in these units too, about; below 0 where it is wrong
 
     @classmethod
     def of(cls, X: Array, y: NDArray[np.int8], plane: Plane, *, central: bool) -> Points:
@@ -214,50 +208,30 @@ class Points:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class Packing:
-    """So many disjoint sets, of which so many are two rows at one point; and what it took."""
+    """Disjoint sets of rows on none of which any halfspace is right everywhere: how many, and what it took.
 
-    n_sets: int
-    n_pairs: int
-    operations: int
-
-
-def pack_rows(
-    X: Array, y: NDArray[np.int8], plane: Plane, *, effort: int, central: bool = False, turn: int = 0
-) -> Packing:
-    """Disjoint sets of rows on none of which any halfspace is right everywhere.
-
-    Parameters
-    ----------
-    X, y
-        Rows and labels.
-    plane
-        Of a good halfspace: sets are built about the rows that it gets wrong.
-    effort
-        Operations after which the search ends.
-    central
-        Whether halfspaces go through the origin.
-    turn
-        Another number makes another search.
+    They are built about the rows that a `plane` gets wrong, of a good halfspace, until so many operations (`effort`)
+    were spent. `central` is for halfspaces through the origin; another `turn` makes another search.
     """
-    packer = _Packer(Points.of(X, y, plane, central=central), effort, turn)
-    settled = packer.points.n_settled
-    packer.run()
-    return Packing(settled + packer.n_sets, settled, packer.operations)
 
+    def __init__(
+        self, X: Array, y: NDArray[np.int8], plane: Plane, *, effort: int, central: bool = False, turn: int = 0
+    ) -> None:
+        self.points = Points.of(X, y, plane, central=central)
+        self.effort, self.turn = effort, turn
+        self.size = int(self.points.scaled.shape[1])  # equations of a program
+        self.left: Indices = self.points.counts.copy()
+        self.nearest: Indices = np.argsort(np.abs(self.points.margins), kind="stable")
+        self.n_found = self.operations = 0
+        self._run()
 
-class _Packer:
-    """The search: equations of a program, what is left of each point, and what was found."""
+    @property
+    def n_sets(self) -> int:
+        """Sets, of which `points.n_settled` are two rows at one point."""
+        return self.points.n_settled + self.n_found
 
-    def __init__(self, points: Points, effort: int, turn: int) -> None:
-        self.points, self.effort, self.turn = points, effort, turn
-        self.size = int(points.scaled.shape[1])
-        self.left: Indices = points.counts.copy()
-        self.nearest: Indices = np.argsort(np.abs(points.margins), kind="stable")
-        self.n_sets = self.operations = 0
-
-    def run(self) -> None:
+    def _run(self) -> None:
         """Round after round, for the wrong points that earlier ones could not serve."""
         wrong = self.nearest[self.points.margins[self.nearest] < 0]
         hurried = PROGRAM_OPERATIONS * self.size**3 * len(wrong) > self.effort / 2
@@ -268,8 +242,8 @@ class _Packer:
         for share, any_others in _ROUNDS_OF_MANY if many else _ROUNDS:
             wrong = self._round(wrong, share, any_others, hurried and not any_others)
         before = -1
-        while share * self.size < len(self.left) and (self.n_sets > before or before < _FEW):
-            before, share = self.n_sets, 2 * share
+        while share * self.size < len(self.left) and (self.n_found > before or before < _FEW):
+            before, share = self.n_found, 2 * share
             wrong = self._round(wrong, share, any_others, False)
 
     def _round(self, wrong: Indices, share: int, any_others: bool, hurried: bool) -> Indices:
@@ -310,13 +284,9 @@ class _Packer:
         basis = np.empty((len(first), self.size), dtype=np.int64)
         weights, met = np.empty(basis.shape), np.zeros(len(first), dtype=np.bool_)
         for place, pool in enumerate(pools):
+            columns, target = points.scaled[pool], -points.scaled[first[place]]
             met[place], spent = feasible_basis(
-                points.scaled[pool],
-                -points.scaled[first[place]],
-                costs[place],
-                _SPARE_TURNS,
-                basis[place],
-                weights[place],
+                columns, target, costs[place], _SPARE_TURNS, basis[place], weights[place]
             )
             self.operations += int(spent)
         used = (basis >= 0) & (weights > _NO_WEIGHT) & met[:, None]
@@ -336,29 +306,18 @@ class _Packer:
             if proved[place]:
                 times = int(self.left[chosen].min())
                 self.left[chosen] -= times
-                self.n_sets += times
+                self.n_found += times
         return proved
 
 
 @compiled
 def feasible_basis(
-    columns: Array, target: Array, costs: Array, spare: int, basis: NDArray[np.int64], weights: Array
+    columns: Array, target: Array, costs: Array, spare: int, basis: Indices, weights: Array
 ) -> tuple[bool, int]:
-    """Write weights >= 0 with `weights @ columns = target`, of small costs, and their columns.
+    """Write weights >= 0 (r,) with `weights @ columns = target`, of small costs, and their columns (-1 for none).
 
-    Parameters
-    ----------
-    columns, target, costs
-        (m, r), (r,) and (m,).
-    spare
-        Turns to save costs, once the target is met.
-    basis, weights
-        (r,): a column is -1 where none has a part in it.
-
-    Returns
-    -------
-    met, operations
-        Whether the target was met, and what that took.
+    Of `columns` (m, r) with `costs` (m,); `spare` turns save costs once the target is met. Returns whether it was met,
+    and the operations that this took.
     """
     width, size = columns.shape
     # equations, then reduced costs of artificial columns and of those given; values stand last

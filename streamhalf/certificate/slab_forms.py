@@ -54,27 +54,21 @@ LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30  # slabs with larger ones, in units
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A valid lower bound for one vector of thresholds, and the law of u it was fitted to.
-
-    `moments` are those of u·s in each slab under that law, and `earned` is what its minorants are worth under it: no
-    minorants fitted to the worst law give a larger bound.
-    """
+    """A valid lower bound for one vector of thresholds, and the law of u it was fitted to."""
 
     value: float
     law: Array
-    moments: Array
+    moments: Array  # of u·s in each slab under that law
     refits: int
-    earned: float = math.inf
+    earned: float = (
+        math.inf
+    )  # worth of its minorants under it: no minorants fitted to the worst law give a larger bound
     guide: Guide | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabForms:
-    """Non-empty slabs: mass, ends of z and q, Hermite moments times mass, in a common unit.
-
-    q is the second coordinate that rows are sliced by, 0 if there is none; slabs of one strip lie side by side along z.
-    `slack` (n_slabs, degree + 1) is what rounding can add to the mean of (u·s)^m times mass, whatever u is.
-    """
+    """Non-empty slabs: mass, ends of z and of q (0 if there is none), Hermite moments times mass, in a common unit."""
 
     degree: int
     mass: Array
@@ -83,9 +77,9 @@ class SlabForms:
     z_high: Array
     q_low: Array
     q_high: Array
-    strips: NDArray[np.int64]
+    strips: NDArray[np.int64]  # slabs of one strip lie side by side along z
     moments: Array
-    slack: Array
+    slack: Array  # (n_slabs, degree + 1): what rounding can add to the mean of (u·s)^m times mass, whatever u is
     table: Sphere
     fineness: float
 

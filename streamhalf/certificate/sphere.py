@@ -292,16 +292,12 @@ CELLS = 4096  # pieces of [-1, 1] in each of which a polynomial is bounded by it
 
 
 class Sphere(NamedTuple):
-    """Index tables for polynomials of even degree on the unit sphere of R^dim.
-
-    `slices` are the monomials of each degree; the first degree / 2 + 1 of them are the parts of y, of which `owner`
-    tells for each entry of y.
-    """
+    """Index tables for polynomials of even degree on the unit sphere of R^dim."""
 
     dim: int
     degree: int
-    slices: tuple[slice, ...]
-    owner: Indices
+    slices: tuple[slice, ...]  # the monomials of each degree; the first degree / 2 + 1 of them are the parts of y
+    owner: Indices  # part of each entry of y
     ranks: Indices
     shares: Array
     weights: Array
@@ -315,13 +311,9 @@ class Sphere(NamedTuple):
         """Rows of the matrix."""
         return len(self.ranks)
 
-    def point(self, u: Array) -> Array:
-        """sqrt(m!/a!) u^a of every monomial a: what pairs with b to give p(u)."""
-        return self.parts(u, len(self.weights))
-
-    def parts(self, u: Array, count: int = 0) -> Array:
-        """The first entries of the point of a unit vector: by default those of y."""
-        values = np.empty(count or self.size)
+    def point(self, u: Array, count: int | None = None) -> Array:
+        """sqrt(m!/a!) u^a of every monomial a, or the first of them: what pairs with b to give p(u)."""
+        values = np.empty(len(self.weights) if count is None else count)
         evaluate_point(u, self.weights, self.lowered, self.last, values)
         return values
 
@@ -344,17 +336,13 @@ def sphere(dim: int, degree: int) -> Sphere:
         if abs(i - j) > 1 or i + j == 0:
             continue
         rows, columns = slices[i], slices[j]
-        pairs = np.concatenate(
-            [np.repeat(tuples[i], len(tuples[j]), axis=0), np.tile(tuples[j], (len(tuples[i]), 1))], axis=1
-        )
-        found = monomial_ranks(np.sort(pairs, axis=1), dim)
-        ranks[rows, columns] = found.reshape(len(tuples[i]), len(tuples[j]))
+        ranks[rows, columns] = _product_ranks(tuples[i], tuples[j], dim)
         shares[rows, columns] = np.outer(weights[rows], weights[columns])
         # the tensor of odd degree stands on both sides of the diagonal
         shares[rows, columns] /= weights[ranks[rows, columns]] * (2 if i != j else 1)
     lowered = np.concatenate([[0], *(monomial_ranks(one[:, :-1], dim) for one in tuples[1:])])
     last = np.concatenate([[0], *(one[:, -1] for one in tuples[1:])])
-    raised = np.concatenate([_raised_ranks(one, dim) for one in tuples[:half]])
+    raised = np.concatenate([_product_ranks(one, tuples[1], dim) for one in tuples[:half]])
     owner = np.repeat(np.arange(half + 1), [len(one) for one in tuples[: half + 1]])
     slopes = (owner[: len(raised), None] + 1) * weights[: len(raised), None] ** 2 / weights[raised]
     return Sphere(dim, degree, slices, owner, ranks, shares, weights, lowered, last, raised, slopes)
@@ -377,23 +365,18 @@ def uniform_point(dim: int, degree: int) -> Array:
     return values
 
 
-def _raised_ranks(tuples: Indices, dim: int) -> Indices:
-    """Rank of a + e_j for every monomial a of one degree and every variable j: (count, dim)."""
-    variables = np.tile(np.arange(dim), len(tuples))[:, None]
-    joined = np.concatenate([np.repeat(tuples, dim, axis=0), variables], axis=1)
-    return monomial_ranks(np.sort(joined, axis=1), dim).reshape(len(tuples), dim)
+def _product_ranks(left: Indices, right: Indices, dim: int) -> Indices:
+    """Ranks of the products of all monomials of two degrees."""
+    pairs = np.concatenate([np.repeat(left, len(right), axis=0), np.tile(right, (len(left), 1))], axis=1)
+    return monomial_ranks(np.sort(pairs, axis=1), dim).reshape(len(left), len(right))
 
 
 class Guide(NamedTuple):
-    """Starting values from the bound of one polynomial, for the next one like it.
+    """Starting values from the bound of one polynomial, for the next one like it."""
 
-    The axis that it was split along, if any; the shifts that served the rest, the bottom vector that they left and its
-    eigenvalue; and a unit vector at which the polynomial was small.
-    """
-
-    axis: Array | None
-    shifts: tuple[Array, Array, float] | None
-    worst: Array
+    axis: Array | None  # along which it was split
+    shifts: tuple[Array, Array, float] | None  # that served the rest, the bottom vector they left and its eigenvalue
+    worst: Array  # a unit vector at which the polynomial was small
 
 
 def minimum_over_sphere(
@@ -439,7 +422,7 @@ def _follow(table: Sphere, b: Array, guide: Guide, steps: int, useless: float = 
         least += univariate_minimum(along)
     matrix, shifts = table.matrix(rest), guide.shifts
     if shifts is None:
-        y, count = table.parts(bottom_direction(table, rest)), table.degree // 2 + 1
+        y, count = table.point(bottom_direction(table, rest), table.size), table.degree // 2 + 1
         image, steps = matrix @ y, steps + 1
         shift = np.bincount(table.owner, y * image).astype(np.float64)
         if shift.sum() + least <= useless:  # the form at y
