@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.errors import DataError, TransformError
-from streamhalf.kernels.margins import margins, transform_rows
+from streamhalf.kernels.margins import margins, row_lengths, transform_rows
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.radii import chi_radii, row_lengths
-from streamhalf.kernels.streams import Stream, turns_at, uniforms_at
+from streamhalf.kernels.streams import Stream, chi_radii, turns_at, uniforms_at
 from streamhalf.results import Transform, TransformRecord
 
 _NOTICEABLE = 0.05

@@ -7,7 +7,6 @@ how often each was met.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ KEPT = 1024  # hashes that are kept: a sample of so many different rows
 LARGEST = 2**64 - 1
 _BELOW_LIMIT = 8 * KEPT  # different rows, about, whose hashes are looked at: the others cost a comparison each
 _CERTAIN = 1.25  # rows for each different one, as estimated, from which some repeat: 8 standard deviations
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def digest_rows(
@@ -33,22 +30,9 @@ def digest_rows(
     time: the top bit of a 64-bit word times any odd key is the top bit, and two of them, two signs that changed, would
     cancel.
     """
-    keys = column_keys(X.shape[1] * X.itemsize // 4 + 1)
     small, bits = np.empty(len(y), dtype=np.uint64), frozen(X).view(np.uint32)
-    total, count = kernels.loops.digest(bits, frozen(y), frozen(rows), keys, np.uint64(limit), small)
+    total, count = kernels.loops.digest(bits, frozen(y), frozen(rows), np.uint64(limit), small)
     return int(total), RowSketch.of(small[:count])
-
-
-@cache
-def column_keys(count: int) -> NDArray[np.uint64]:
-    """One odd multiplier per word (the finaliser of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        keys = np.arange(1, count + 1, dtype=np.uint64) * _ODD
-        keys = (keys ^ (keys >> np.uint64(30))) * _FIRST
-        keys = (keys ^ (keys >> np.uint64(27))) * _SECOND
-    keys = (keys ^ (keys >> np.uint64(31))) | np.uint64(1)
-    keys.setflags(write=False)
-    return keys
 
 
 def limit_for(n_rows: int) -> int:

@@ -270,24 +270,6 @@ def count_margin_bins(X: Rows, y: Labels, V: Doubles, shifts: Doubles, first: in
 
 
 @compiled
-def find_wrong(X: Rows, y: Labels, v: Doubles, shift: float, places: Counts, along: Doubles) -> int:
-    """Fill in places and margins v·x - shift of rows whose label is not its sign, and return how many."""
-    columns, sums, found = np.zeros((len(v), _STRIDE)), np.empty(ROWS), 0
-    for first in range(0, len(X), ROWS):
-        count = _load(X, first, columns)
-        sums[:] = 0.0
-        for j in range(len(v)):  # in the order of `margins`, for the same bits
-            column, weight = columns[j], v[j]
-            for r in range(ROWS):
-                sums[r] = _fma(column[r], weight, sums[r])
-        for r in range(count):  # without a branch: there is room for one row more
-            margin = sums[r] - shift
-            places[found], along[found] = first + r, margin
-            found += int((margin >= 0) != (y[first + r] > 0))
-    return found
-
-
-@compiled
 def count_values(X: Rows, places: Counts, edges: Doubles, counts: Counts, low: Doubles, high: Doubles) -> None:
     """Add rows at some places to `counts` (d, b + 1) by the number of `edges` (d, b) <= value, feature by feature.
 
@@ -545,9 +527,12 @@ def _mix(word: Any) -> Any:
 
 
 @compiled
-def digest(bits: NDArray[np.uint32], y: Labels, rows: Counts, keys: Words, limit: Any, small: Words) -> tuple[Any, int]:
-    """Return the sum of the rows' hashes, and how many hashes of content went to `small`."""
+def digest(bits: NDArray[np.uint32], y: Labels, rows: Counts, limit: Any, small: Words) -> tuple[Any, int]:
+    """Return the sum of the rows' hashes, and how many hashes of content up to `limit` went to `small`."""
     total, count, width = np.uint64(0), 0, bits.shape[1]
+    keys = np.empty(width + 1, np.uint64)  # one odd multiplier per word
+    for j in range(width + 1):
+        keys[j] = _mix(np.uint64(j + 1) * _ODD) | np.uint64(1)
     for r in range(len(y)):
         content = keys[width] if y[r] > 0 else np.uint64(0)
         for j in range(width):

@@ -18,6 +18,8 @@ Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _PIECE = 16_384  # rows whose float64 copies stay in cache
+_SMALLEST, _LARGEST = 1e-140, 1e140  # lengths whose squares neither vanish nor overflow
+_LEAST = 1e-290  # the inverses of shorter lengths overflow
 
 
 def margins(X: Rows, V: Doubles) -> Doubles:
@@ -63,6 +65,22 @@ def count_slabs_along(X: Rows, V: Doubles, thresholds: Doubles, *, width: float,
 def native_margins(X: Rows, v: Doubles) -> Rows:
     """v·x of every row in the precision of X: synthetic data are defined by its bits."""
     return np.asarray(np.einsum("ij,j->i", X, v.astype(X.dtype)))
+
+
+def row_lengths(Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lengths of rows, however long; what is so short that it has no inverse counts as 0.
+
+    Each row by itself: the bits do not depend on the others.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        lengths: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    odd = np.flatnonzero(~((lengths > _SMALLEST) & (lengths < _LARGEST)))
+    if len(odd):
+        largest = np.abs(Z[odd]).max(axis=1)
+        largest[largest < _LEAST] = 0.0
+        scaled = Z[odd] / np.where(largest > 0, largest, 1.0)[:, None]
+        lengths[odd] = largest * np.linalg.norm(scaled, axis=1)
+    return lengths
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf import kernels
-from streamhalf.kernels.margins import frozen, margins
+from streamhalf.kernels.margins import margins
 
 Rows = NDArray[np.floating[Any]]
 Array = NDArray[np.float64]
@@ -82,10 +81,9 @@ class Plane:
 
     def find_wrong(self, X: Rows, y: NDArray[np.int8]) -> tuple[NDArray[np.intp], Array]:
         """Which rows the halfspace gets wrong, and their margins."""
-        places, along = np.empty(len(X) + 1, dtype=np.int64), np.empty(len(X) + 1)
-        normal = np.array(self.normal, dtype=np.float64)
-        n = kernels.loops.find_wrong(frozen(X), frozen(y), normal, float(self.threshold), places, along)
-        return places[:n].copy(), along[:n].copy()
+        found = self.margins(X)
+        places = np.flatnonzero(are_wrong(found, y))
+        return places, found[places]
 
     def angle_to(self, other: Plane) -> float:
         """Angle between the normals, accurate also where it is small."""

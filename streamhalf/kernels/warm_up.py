@@ -59,7 +59,6 @@ def _touch_all(dtype: str) -> None:
     sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2, np.zeros((2, 3)))
     kernels.loops.sum_slab_products(X, frozen(slab[None]), np.zeros((1, 2, 1)))
     kernels.loops.sum_wedges(X, V, shift, 0.0, 1.0, np.empty((1, 1)), np.zeros(1), one.copy(), one.copy())
-    Plane(one[0]).find_wrong(X, y)
     kernels.loops.count_values(X, rows, one, np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros((1, 2)))
     kernels.loops.count_margin_bins(X, y, V, shift, 0, np.zeros((1, 2, 4), np.int64))
     _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)

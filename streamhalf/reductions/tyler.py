@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.radii import row_lengths
+from streamhalf.kernels.margins import row_lengths
 from streamhalf.reductions.base import Reduction
 
 _SUB_BATCH_NBYTES = 1 << 20

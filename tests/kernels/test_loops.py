@@ -134,17 +134,6 @@ def test_count_slabs_along__is_the_histogram_of_margins(dtype: str, width: float
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 300])
-def test_find_wrong__is_what_signs_of_margins_say(n: int, dtype: str) -> None:
-    X, y, V, t = make(n, 5, 1, dtype)
-    X[0] = 0
-    places, along = Plane(V[0], t[0]).find_wrong(X, y)
-    every = margins(X, V[0]) - t[0]
-    np.testing.assert_array_equal(places, np.flatnonzero((every >= 0) != (y > 0)))
-    np.testing.assert_array_equal(along, every[places])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
 def test_count_values__is_a_search_among_edges(dtype: str) -> None:
     X, _, _, _ = make(300, 3, 1, dtype)
     X[7, 1] = np.nan
