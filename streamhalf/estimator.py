@@ -16,7 +16,7 @@ from streamhalf import api
 from streamhalf._models import warn_unverified
 from streamhalf._session import as_seed, columns_like, execute, make_config, table_options
 from streamhalf.config import SETTINGS, check_names
-from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
+from streamhalf.data.kinds import is_dask_array, is_data_array, is_frame, is_pandas
 from streamhalf.data.labelled import Labelled, holds_labels, map_rows, open_labelled, predict_rows
 from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
@@ -373,7 +373,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return halfspace
 
     def _check_rows(self, X: Any) -> Any:
-        if not is_wrapped_array(X):
+        if not (is_dask_array(X) or is_data_array(X)):
             return validate_data(self, _exact(X), dtype=_FLOATS, reset=False)
         if X.ndim != 2:
             raise DataError(f"X: shape {X.shape}; expected (rows, features)")
@@ -388,7 +388,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
 def _is_out_of_core(X: Any) -> bool:
     """Return True for data that scikit-learn is not to make an array of."""
-    return holds_labels(X) or is_wrapped_array(X) or (is_frame(X) and not is_pandas(X))
+    return holds_labels(X) or is_dask_array(X) or is_data_array(X) or (is_frame(X) and not is_pandas(X))
 
 
 def _is_mixed(X: Any) -> bool:

@@ -61,6 +61,8 @@ _NUMBERS = {
 }
 """How numbers are written in text, by the decimal mark: with thousands, currencies and percents."""
 
+_PLAIN = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+
 
 def make_encoding(
     table: Table,
@@ -158,47 +160,44 @@ def _stray(sample: pa.ChunkedArray) -> str | None:
     text = plain_text(sample).combine_chunks()
     if kind_of(text.type) != "text":
         return None
-    distinct = pc.unique(text.filter(pa.array(~gaps_of(text)))).to_pylist()
+    distinct = pc.unique(text.filter(pa.array(~gaps_of(text))))
     if len(distinct) < 3:
         return None
-    strange = [value for value in distinct if not _matches(value, ".") and not _matches(value, ",")]
-    cells = np.flatnonzero(pc.is_in(text, pa.array(strange, text.type)).to_numpy(False))
-    if not strange or 2 * len(strange) >= len(distinct) or 2 * len(cells) >= len(text):
+    strange = distinct.filter(pc.invert(pc.or_(_are_numbers(distinct, "."), _are_numbers(distinct, ","))))
+    cells = np.flatnonzero(pc.is_in(text, strange).to_numpy(False))
+    if not len(strange) or 2 * len(strange) >= len(distinct) or 2 * len(cells) >= len(text):
         return None
     if len(distinct) <= MOST_VALUES and len(cells) >= _WORD_SHARE * len(text):
         return None
     return stray_words(text[int(cells[0])].as_py(), int(cells[0]), len(cells))
 
 
-def _matches(text: str, mark: str) -> bool:
-    return _PATTERNS[mark].fullmatch(text) is not None and any(map(str.isdigit, text))
+def _are_numbers(texts: pa.Array, mark: str) -> pa.BooleanArray:
+    fits = pc.match_substring_regex(texts, f"^(?:{_NUMBERS[mark]})$")
+    return pc.and_(fits, pc.match_substring_regex(texts, "[0-9]"))
 
 
-_PATTERNS = {mark: re.compile(pattern.replace(r"\x{a0}", "\xa0").replace(r"\x{202f}", "\u202f"))
-             for mark, pattern in _NUMBERS.items()}  # fmt: skip
-_PLAIN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-
-
-def _number_form(values: Sequence[str], *, loose: bool) -> str:
-    """Return the decimal mark of numbers in text; empty where some value is none.
+def _number_form(values: pa.Array, *, loose: bool) -> str:
+    """Return the decimal mark of numbers in distinct texts; empty where some value is none.
 
     Unless `loose`, plain numbers alone are words: whoever stored them as text meant codes.
     """
-    if not loose and all(map(_PLAIN.fullmatch, values)):
+    if not loose and pc.all(pc.match_substring_regex(values, _PLAIN)).as_py():
         return ""
     for mark in _NUMBERS:
-        if all(_matches(value, mark) for value in values):
-            units = {re.sub("[^$€£¥%]", "", value) for value in values}
+        if pc.all(_are_numbers(values, mark)).as_py():
+            units = pc.unique(pc.replace_substring_regex(values, "[^$€£¥%]", ""))
             return mark if len(units) == 1 else ""
     return ""
 
 
-def _date_form(values: Sequence[str]) -> str:
+def _date_form(values: pa.Array) -> str:
     """Return how dates in text are written, other than by ISO 8601; empty where some value is none."""
-    if not values[0][-1:].isalnum() or not any(map(str.isdigit, values[0])):
+    first = values[0].as_py()
+    if not first[-1:].isalnum() or not any(map(str.isdigit, first)):
         return ""
     for form in _DATE_FORMS:
-        if _stamps(pa.array(values[:1]), form) is not None and _stamps(pa.array(values), form) is not None:
+        if _stamps(values[:1], form) is not None and _stamps(values, form) is not None:
             return form
     return ""
 
@@ -244,7 +243,7 @@ def _encode_column(name: str, sample: pa.ChunkedArray, counts: Counts, n_rows: i
         return _dropped(name, counts.gaps, DropReason.EMPTY)
     kind, form = kind_of(sample.type), ""
     if kind == "text":
-        distinct = pc.unique(present).to_pylist()
+        distinct = plain_text(pc.unique(present))
         marked = bool((missing & ~gaps_of(sample, marks=False)).any())
         if (stamps := _stamps(present, "")) is not None or (form := _date_form(distinct)):
             present, kind = (_stamps(present, form) if form else stamps), "date"
@@ -447,11 +446,8 @@ def _features_of(column: ColumnRecord, cells: pa.ChunkedArray) -> list[NDArray[A
     values = _values_of(column, cells)
     if column.fill is not None and missing.any():
         values = np.where(missing, column.fill, values)
-    return [
-        values if one.part in (Part.VALUE, Part.DAYS) else missing if one.part is Part.MISSING
-        else _cyclic(one.part, values)
-        for one in column.features
-    ]  # fmt: skip
+    plain = {Part.VALUE: values, Part.DAYS: values, Part.MISSING: missing}
+    return [plain[one.part] if one.part in plain else _cyclic(one.part, values) for one in column.features]
 
 
 def _values_of(column: ColumnRecord, cells: pa.ChunkedArray) -> NDArray[Any]:
@@ -473,20 +469,14 @@ def _values_of(column: ColumnRecord, cells: pa.ChunkedArray) -> NDArray[Any]:
         ) from error
 
 
-_PERIODS = {
-    Part.YEAR_SIN: (365.2425, np.sin),
-    Part.YEAR_COS: (365.2425, np.cos),
-    Part.WEEK_SIN: (7.0, np.sin),
-    Part.WEEK_COS: (7.0, np.cos),
-    Part.HOUR_SIN: (1.0, np.sin),
-    Part.HOUR_COS: (1.0, np.cos),
-}
+_PERIODS = {"year": 365.2425, "week": 7.0, "hour": 1.0}
+"""Days after which a cyclic part comes again; the hour is that of a day."""
 
 
 def _cyclic(part: Part, days: NDArray[np.float64]) -> NDArray[np.float64]:
-    period, wave = _PERIODS[part]
-    whole = np.floor(days) if part in (Part.WEEK_SIN, Part.WEEK_COS) else days
-    return np.asarray(wave(2 * math.pi * whole / period))
+    name, wave = part.value.split()
+    angles = 2 * math.pi * (np.floor(days) if name == "week" else days) / _PERIODS[name]
+    return np.sin(angles) if wave == "sin" else np.cos(angles)
 
 
 def _indicators(column: ColumnRecord, cells: pa.ChunkedArray, gaps: NDArray[np.bool_]) -> list[NDArray[Any]]:

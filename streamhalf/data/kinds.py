@@ -61,10 +61,6 @@ def is_frame(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or _is_a(data, "polars", "LazyFrame")
 
 
-def is_wrapped_array(data: Any) -> bool:
-    return is_dask_array(data) or is_data_array(data)
-
-
 def refuse_sparse(name: str, array: Any) -> None:
     kind = type(getattr(array, "_meta", array))  # of a Dask array, what its chunks are
     if kind.__module__.split(".")[0] in ("scipy", "sparse", "cupyx"):

@@ -155,6 +155,12 @@ def test_csv__marks_of_gaps_are_gaps_of_numbers_and_no_labels(tmp_path: Path) ->
     assert source.record.classes == ("-", "+")
 
 
+def test_csv__digits_of_other_scripts_are_words(tmp_path: Path) -> None:
+    rows = "".join(f"{'٣٤٥'[i % 3]},{'+-'[i % 2]}\n" for i in range(60))
+    (tmp_path / "rows.csv").write_text(f"grade,y\n{rows}", encoding="utf-8")
+    assert open_source(tmp_path / "rows.csv").feature_names == ("grade=٤", "grade=٥")
+
+
 def test_encoding__of_written_numbers_refuses_other_marks(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [f"{i},5" for i in range(100)], "b": [f"{i * i % 900 + 1},000" for i in range(1, 101)]})
     encoding = open_source(frame.assign(y=np.resize([0, 1], 100))).encoding
