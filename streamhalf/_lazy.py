@@ -21,10 +21,10 @@ from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.covariance import Covariance, FeatureMoments
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_view import Bundle
+from streamhalf.reductions.spread import Covariance, FeatureMoments
 from streamhalf.results import Transform
 from streamhalf.testers import Tester
 

@@ -35,10 +35,10 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Counts
+from streamhalf.reductions.candidates import WedgeSums, WedgeSumsResult
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.row_view import Bundle, Sample, in_space, sampled
 from streamhalf.reductions.segment_means import EDGES, RowProfile, RowProfileResult
-from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
 from streamhalf.results import (
     CalibrationRecord,
     Drift,

@@ -65,7 +65,6 @@ def chunkings(draw: st.DrawFn, n_rows: int) -> list[slice]:
 
 
 def cut(block: Block, pieces: list[slice]) -> list[Block]:
-    """The block in pieces."""
     return [block.cut(piece) for piece in pieces]
 
 
@@ -112,7 +111,6 @@ def assert_close(left: Any, right: Any, *, scale: float) -> None:
 
 
 def assert_identical(left: Any, right: Any) -> None:
-    """Equal number by number."""
     for a, b in zip(leaves(left), leaves(right), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -249,9 +247,8 @@ _TAU = 1e-6
 def check_tester(tester: type[Tester]) -> None:
     """Raise an AssertionError if the tester breaks a law.
 
-    It has a say in some pass; its share of tau is one; it says so few false words that rows of N(0, I) are not
-    rejected; what it needs is the same however rows are cut; every result is one that words exist for, goes to JSON and
-    back, and names the rows it would take if it cannot tell.
+    It has a say in some pass; its share of tau is one; rows of N(0, I) are not rejected; outcomes are the same however
+    rows are cut; every result has words, goes to JSON and back, and names the rows it would take if it cannot tell.
 
     Parameters
     ----------
@@ -259,21 +256,16 @@ def check_tester(tester: type[Tester]) -> None:
         The class; `of` is called with a context of every pass.
     """
     assert 0 <= tester.share <= 1, f"share: {tester.share} is no share of tau"
-    plane, made = Plane(np.eye(_DIM)[0]), 0
+    plane = Plane(np.eye(_DIM)[0])
     frame = Frame(plane, 0.5)
-    stages: dict[Stage, dict[str, Any]] = {
-        Stage.INITIAL: {},
-        Stage.UPDATE: {"frame": frame},
-        Stage.FINAL: {"candidates": (plane,)},
-    }
-    rows: dict[str, Any] = {"config": RunConfig(), "dim": _DIM, "n_rows": _ROWS, "total_rows": _ROWS}
-    for stage, known in stages.items():
-        one = tester.of(Context(stage=stage, eps=_EPS, tau=_TAU, **rows, **known))
+    run = {"config": RunConfig(), "dim": _DIM, "n_rows": _ROWS, "total_rows": _ROWS, "eps": _EPS, "tau": _TAU}
+    stages = {Stage.INITIAL: {}, Stage.UPDATE: {"frame": frame}, Stage.FINAL: {"candidates": (plane,)}}
+    made = {stage: tester.of(Context(**run, stage=stage, **known)) for stage, known in stages.items()}  # type: ignore[arg-type]
+    for stage, one in made.items():
         if one is not None:
-            made += 1
             # testers of an update see the frame's rows, which are N(0, I) as well
             _check_pass(one, round(_ROWS * frame.rate) if stage is Stage.UPDATE else _ROWS)
-    assert made, "it has a say in no pass"
+    assert any(made.values()), "it has a say in no pass"
 
 
 def _check_pass(tester: Tester, n_rows: int) -> None:
@@ -284,8 +276,8 @@ def _check_pass(tester: Tester, n_rows: int) -> None:
     test_results = _judge(tester, block, n_pieces=1)
     assert test_results, "it says nothing"
     assert test_results == _judge(pickle.loads(pickle.dumps(tester)), block, n_pieces=1)
-    cut = _judge(tester, block, n_pieces=7)
-    assert [one.outcome for one in cut] == [one.outcome for one in test_results], "chunking matters"
+    in_pieces = _judge(tester, block, n_pieces=7)
+    assert [one.outcome for one in in_pieces] == [one.outcome for one in test_results], "chunking matters"
     for one in test_results:
         assert one.tester in tester.words, f"no words for {one.tester!r}"
         assert one.outcome is not Outcome.REJECTED, f"{one.tester} rejects rows of N(0, I)"
@@ -317,16 +309,16 @@ def check_transform(
     """Raise an AssertionError if the transform breaks a law.
 
     Rows stay as many, with their numbers, and labels stay ±1; any chunking gives the same bits; nothing is mutated; the
-    map pickles and comes back from its record; and no row changes sides: a plane gets the same rows wrong before
+    transform pickles and comes back from its record; and no row changes sides: a plane gets the same rows wrong before
     (`to_stored`) and after, wherever its margin is no mere rounding.
 
     Parameters
     ----------
     row_transform
-        The map, or a function that makes one for a number of features.
+        The transform, or a function that makes one for a number of features.
     through_origin
         Draw only planes through the origin of the transform, which among stored rows is the centre of its record (the
-        origin, if it has none), for a map that keeps no others.
+        origin, if it has none), for a transform that keeps no others.
     dims, max_examples
         As of `check_reduction`.
     """

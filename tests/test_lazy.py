@@ -17,11 +17,11 @@ from distributed import Client
 
 import streamhalf
 from streamhalf.errors import DataError, MemoryBudgetError, UsageError
-from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest, RowDigestResult
+from streamhalf.reductions.spread import Covariance
 from streamhalf.results import MomentTestResult, Transform
 from streamhalf.testers.moments import MomentTester
 from tests.conftest import StoreWriter, make_rows

@@ -22,7 +22,7 @@ from streamhalf.data.block import Block
 from streamhalf.engine import open_engine
 from streamhalf.engine.job import Counted, Job
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_slabs import CandidateSlabs
+from streamhalf.reductions.candidates import CandidateSlabs
 
 
 def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:

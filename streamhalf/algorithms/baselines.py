@@ -35,11 +35,11 @@ from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.covariance import CentredSums, FeatureMoments
+from streamhalf.reductions.candidates import ThresholdScan
 from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.logistic import Logistic, LogisticLine, penalties, plane_of
-from streamhalf.reductions.plane_slabs import ThresholdScan
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
+from streamhalf.reductions.spread import CentredSums, FeatureMoments
 from streamhalf.results import HalfspaceClass, Method, Transform
 
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10

@@ -25,8 +25,8 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.candidates import CandidateSlabs
 from streamhalf.reductions.errors import PlaneErrors
-from streamhalf.reductions.plane_slabs import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, RowView, Sample, Viewed
 from streamhalf.results import HalfspaceClass, Stage
 from streamhalf.testers import Context, TesterSet

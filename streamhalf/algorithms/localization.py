@@ -23,7 +23,7 @@ from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.plane_slabs import ThresholdScan
+from streamhalf.reductions.candidates import ThresholdScan
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest
 from streamhalf.results import HalfspaceClass, Outcome, Role, Sampling, Stage, Stop, StopReason, TestResult

@@ -28,10 +28,9 @@ from streamhalf.errors import DataError, TransformError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.reductions.rows import RowSample
-from streamhalf.reductions.tyler import Tyler, TylerSums
+from streamhalf.reductions.spread import Covariance, Tyler, TylerSums
 from streamhalf.results import (
     HalfspaceClass,
     Notice,

@@ -20,7 +20,7 @@ from streamhalf.engine.plan import Tell
 from streamhalf.errors import DataError
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured, TesterJudged
 from streamhalf.reductions.base import Counts, Reduction
-from streamhalf.reductions.plane_slabs import CandidateSlabs
+from streamhalf.reductions.candidates import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.results import Record, from_json, replace, to_json
 

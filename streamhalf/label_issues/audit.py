@@ -34,9 +34,9 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import REVIEW_COLUMNS, review_columns
 from streamhalf.label_issues.where import gatherings
-from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres, count_margins
 from streamhalf.reductions.rows import RowSample
+from streamhalf.reductions.spread import FeatureMoments
 from streamhalf.reductions.suspects import (
     ROW,
     Listed,

@@ -1,20 +1,18 @@
 """Statistics, one mergeable reduction per file; `REDUCTIONS` is the family's only registry."""
 
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.covariance import Covariance, FeatureMoments
+from streamhalf.reductions.candidates import CandidateSlabs, SlabCovariance, ThresholdScan, WedgeSums
 from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.logistic import Logistic, LogisticLine
 from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
-from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.reductions.rows import RowDigest, RowSample
 from streamhalf.reductions.segment_means import RowProfile, SegmentScatter
 from streamhalf.reductions.slab_moments import SlabMoments
+from streamhalf.reductions.spread import Covariance, FeatureMoments, Tyler
 from streamhalf.reductions.suspects import ReviewSample, Suspects
-from streamhalf.reductions.tyler import Tyler
-from streamhalf.reductions.wedge_sums import WedgeSums
 
 REDUCTIONS: tuple[type, ...] = (
     Bundle,

@@ -51,18 +51,14 @@ class Cell:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
         return self.n_rows, len(self.v)
 
     def normals(self, n_columns: int) -> Features:
         """Standard normal numbers, drawn in the cell's own precision."""
-        size = (self.n_rows, n_columns)
-        if self.dtype == np.float32:
-            return self.generator.standard_normal(size, dtype=np.float32)
-        return self.generator.standard_normal(size)
+        dtype: Any = np.float32 if self.dtype == np.float32 else np.float64
+        return self.generator.standard_normal((self.n_rows, n_columns), dtype=dtype)
 
     def signs(self, shape: tuple[int, ...]) -> NDArray[np.int8]:
-        """Fair signs."""
         return 2 * self.generator.integers(0, 2, shape, dtype=np.int8) - 1
 
 
@@ -178,7 +174,7 @@ def _with_margins(cell: Cell, wanted: NDArray[np.float64]) -> Features:
     return X
 
 
-LAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
+DRAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
     Marginal.GAUSSIAN: _gaussian,
     Marginal.STUDENT_T: lambda cell: (
         cell.generator.standard_t(STUDENT_T_DOF, cell.shape) * math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
@@ -211,22 +207,19 @@ def normal_threshold(marginal: Marginal, v: NDArray[np.float64], positive: float
     fsum, because a BLAS sum's bits differ between machines.
     """
     length, total = math.fsum(v * v), math.fsum(v)
-    if marginal is Marginal.GAUSSIAN:
-        mean, variance = 0.0, length
-    elif marginal is Marginal.SHIFTED:
-        mean, variance = SHIFT * total, length
-    elif marginal is Marginal.CORRELATED:
-        mean, variance = 0.0, (1 - EQUICORRELATION) * length + EQUICORRELATION * total**2
+    mean, variance = SHIFT * total if marginal is Marginal.SHIFTED else 0.0, length
+    if marginal is Marginal.CORRELATED:
+        variance = (1 - EQUICORRELATION) * length + EQUICORRELATION * total**2
     elif marginal is Marginal.LOW_RANK:
         angles = np.arange(len(v))
         factors = math.fsum(v * np.cos(angles)) ** 2 + math.fsum(v * np.sin(angles)) ** 2
-        mean, variance = 0.0, (1 - LOW_RANK_SHARE) * length + LOW_RANK_SHARE * factors
-    else:
+        variance = (1 - LOW_RANK_SHARE) * length + LOW_RANK_SHARE * factors
+    elif marginal not in (Marginal.GAUSSIAN, Marginal.SHIFTED):
         return None
     return mean - math.sqrt(variance) * float(ndtri(positive))
 
 
-def sample_threshold(margins: NDArray[np.floating[Any]], positive: float) -> tuple[float, float]:
+def sample_threshold(margins: Features, positive: float) -> tuple[float, float]:
     """Return the threshold between two values of a sample whose share above is nearest, and it.
 
     Between two values, because a row on the plane would be on either side by its rounding.
@@ -241,18 +234,12 @@ def sample_threshold(margins: NDArray[np.floating[Any]], positive: float) -> tup
     return min(zip(middles, shares, strict=True), key=lambda one: abs(one[1] - positive))
 
 
-Scores: TypeAlias = NDArray[np.floating[Any]]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CleanRows:
-    """Rows before the noise.
+    """Rows before the noise: features, m = v·x - t, the direction u, uniform numbers, and the rarer label."""
 
-    Features, m = v·x - t, the direction u, one uniform number for each row, and the label of the smaller class.
-    """
-
-    X: NDArray[np.floating[Any]]
-    margin: NDArray[np.floating[Any]]
+    X: Features
+    margin: Features
     u: NDArray[np.float64]
     uniforms: NDArray[np.float64]
     rare: int = 1
@@ -273,8 +260,7 @@ class Cut:
     score: float
     uniform: float
 
-    def flips(self, scores: Scores, uniforms: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Say of each row whether its label is flipped."""
+    def flips(self, scores: Features, uniforms: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray((scores < self.score) | ((scores == self.score) & (uniforms <= self.uniform)))
 
 
@@ -296,7 +282,7 @@ def choose_directions(
     return v, _normalise(random_u - math.fsum(random_u * v) / math.fsum(v * v) * v)
 
 
-def choose_cut(scores: Scores, uniforms: NDArray[np.float64], n_flips: int) -> Cut:
+def choose_cut(scores: Features, uniforms: NDArray[np.float64], n_flips: int) -> Cut:
     """Return the cut that flips exactly `n_flips` of these rows, given distinct uniforms."""
     if n_flips == 0:
         return NO_FLIPS
@@ -312,7 +298,7 @@ def _normalise(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return x / math.sqrt(math.fsum(x * x))
 
 
-def _wedge(rows: CleanRows, label: int) -> Scores:
+def _wedge(rows: CleanRows, label: int) -> Features:
     """Tangent of the angle to the plane, where m has this sign and u·x < 0."""
     side = native_margins(rows.X, rows.u)
     depth = label * rows.margin
@@ -323,7 +309,7 @@ def _wedge(rows: CleanRows, label: int) -> Scores:
     return tangent
 
 
-SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
+SCORES: dict[Noise, Callable[[CleanRows], Features]] = {
     Noise.NONE: lambda rows: np.full(len(rows.margin), math.inf),
     Noise.RANDOM: lambda rows: rows.uniforms,
     Noise.NEAR: lambda rows: np.abs(rows.margin),

@@ -33,7 +33,7 @@ class Marginal(enum.StrEnum):
 
     @property
     def min_dim(self) -> int:
-        """Smallest dimension in which the distribution differs from a plainer one."""
+        """In one dimension it would be a plainer distribution."""
         return 2 if self in (Marginal.CORRELATED, Marginal.LOW_RANK) else 1
 
 

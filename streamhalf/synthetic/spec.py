@@ -23,7 +23,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.results import to_json
 from streamhalf.synthetic.distributions import (
-    LAWS,
+    DRAWS,
     NO_FLIPS,
     SCORES,
     SHARE_TOLERANCE,
@@ -56,7 +56,7 @@ class SyntheticSpec:
     rows, dim
         Number of rows and of features.
     marginal
-        Law of the features.
+        Distribution of the features.
     noise, rate
         Which labels are flipped, and which share of them.
     seed
@@ -80,7 +80,6 @@ class SyntheticSpec:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be drawn."""
         for name, kind in (("marginal", Marginal), ("noise", Noise)):
             _require_choice(name, getattr(self, name), tuple(kind))
             object.__setattr__(self, name, kind(getattr(self, name)))
@@ -129,7 +128,6 @@ class Planted:
 
     @property
     def plane(self) -> Plane:
-        """The boundary of the planted halfspace."""
         return Plane(self.v, self.threshold)
 
 
@@ -211,7 +209,7 @@ def _choose_threshold(spec: SyntheticSpec, v: NDArray[np.float64]) -> float:
 def _draw_features(spec: SyntheticSpec, v: NDArray[np.float64], number: int) -> NDArray[np.floating[Any]]:
     generator = cell_generator(spec.seed, _FEATURES, number)
     cell = Cell(generator, cell_rows(spec.dim), v, np.dtype(spec.dtype))
-    return LAWS[spec.marginal](cell).astype(cell.dtype, copy=False)
+    return DRAWS[spec.marginal](cell).astype(cell.dtype, copy=False)
 
 
 def _draw_cell(spec: SyntheticSpec, planted: Planted, number: int) -> CleanRows:
@@ -272,14 +270,8 @@ def chunks_of(spec: SyntheticSpec, chunk_rows: int | None) -> tuple[RowRange, ..
 
 def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> int:
     """Draw and write whole chunks, one in memory at a time; return how many labels were flipped."""
-    step = target.array("X").chunks[0]
-    if row_range.start % step or (row_range.stop % step and row_range.stop != spec.rows):
-        raise UsageError(
-            f"row_range: {row_range.start} to {row_range.stop} given; must begin and end with "
-            f"chunks of {step} rows; two writers of one chunk would undo each other"
-        )
     n_flipped = 0
-    for chunk in row_range.split(step):
+    for chunk in row_range.split(target.array("X").chunks[0]):
         rows = generate(spec, planted, chunk)
         target.write("X", chunk, rows.X)
         target.write("y", chunk, rows.y)

@@ -90,18 +90,17 @@ class ExchangeabilityTester:
             )
         worst = int(np.argmax(result.ratios / limits))
         statistic, limit = finite(result.ratios[worst]), finite(limits[worst])
-        return (
-            TestResult(
-                tester=self.name,
-                outcome=Outcome.PASSED if statistic <= limit else Outcome.NOT_JUDGED,
-                statistic=statistic,
-                limit=limit,
-                null_quantile=limit,
-                n_rows=int(result.counts.sum()),
-                evidence=self._evidence(result, worst, statistic, limit),
-                role=Role.ADVISORY,
-            ),
+        found = TestResult(
+            tester=self.name,
+            outcome=Outcome.PASSED if statistic <= limit else Outcome.NOT_JUDGED,
+            statistic=statistic,
+            limit=limit,
+            null_quantile=limit,
+            n_rows=int(result.counts.sum()),
+            evidence=self._evidence(result, worst, statistic, limit),
+            role=Role.ADVISORY,
         )
+        return (found,)
 
     def _evidence(
         self, result: SegmentScatterResult, worst: int, statistic: float, limit: float
@@ -119,16 +118,12 @@ class ExchangeabilityTester:
 
 def order_notice(result: TestResult) -> Notice | None:
     """Return the notice about rows that come in an order, given the result of this tester."""
-    if result.outcome is not Outcome.PASSED:
-        for evidence in result.evidence:
-            if isinstance(subject := evidence.subject, SegmentMean):
-                return Notice.of(
-                    NoticeCode.ROWS_IN_ORDER,
-                    quantity=subject.quantity,
-                    feature=subject.feature,
-                    factor=result.statistic,
-                )
-    return None
+    subjects = (one.subject for one in result.evidence if result.outcome is not Outcome.PASSED)
+    subject = next((one for one in subjects if isinstance(one, SegmentMean)), None)
+    if subject is None:
+        return None
+    told = {"quantity": subject.quantity, "feature": subject.feature, "factor": result.statistic}
+    return Notice.of(NoticeCode.ROWS_IN_ORDER, **told)
 
 
 def _quantity(number: int, dim: int) -> tuple[SegmentQuantity, int | None]:

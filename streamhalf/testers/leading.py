@@ -23,7 +23,7 @@ SCALED_BY_ETA = (SlabMassTester.name, WedgeTester.name)
 
 
 def is_localized(test_result: TestResult) -> bool:
-    """Return whether a test is of the rows that a localised update accepts."""
+    """Return True for a test of the rows that a localised update accepts."""
     if test_result.tester in SCALED_BY_ETA:
         return False
     return test_result.stage is Stage.UPDATE or (test_result.scale or 1.0) < 1
@@ -53,14 +53,13 @@ def leading_doubt(test_results: Sequence[TestResult]) -> TestResult | None:
 
 def _strength(test_result: TestResult) -> float:
     """Statistic over limit; what names no feature must be far stronger to come first."""
-    limit = max(test_result.limit, test_result.null_quantile, sys.float_info.min)
-    if test_result.outcome is Outcome.INCONCLUSIVE:  # chance explains it
-        limit = max(test_result.limit, sys.float_info.min)
+    chance = 0.0 if test_result.outcome is Outcome.INCONCLUSIVE else test_result.null_quantile
+    limit = max(test_result.limit, chance, sys.float_info.min)
     return test_result.statistic / limit / (_NAMELESS if test_result.tester == _EXTRA else 1.0)
 
 
 def is_of_all_rows(test_result: TestResult) -> bool:
-    """Return whether it is of all rows: what is off there is off everywhere."""
+    """Return True for a test of all rows: what is off there is off everywhere."""
     return test_result.candidate is None and not is_localized(test_result)
 
 

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Counts, Reduction
-from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, SlabCovarianceResult
+from streamhalf.reductions.candidates import CandidateSlabs, SlabCovariance, SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import Evidence, Outcome, Role, SlabSecondMoment, SlabShare, TestResult, replace
 from streamhalf.testers.base import (

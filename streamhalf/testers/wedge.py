@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import ndtr, wofz
 
 from streamhalf.kernels.streams import Stream
+from streamhalf.reductions.candidates import WedgeSums, WedgeSumsResult
 from streamhalf.reductions.row_view import Bundle, Sample, sampled
-from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
 from streamhalf.results import Evidence, TestResult, WedgeShare
 from streamhalf.testers.base import (
     ALONG,

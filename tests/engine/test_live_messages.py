@@ -16,7 +16,7 @@ from streamhalf.engine.live_messages import TOPIC, ClusterSlabs, LocalSlabs, Tal
 from streamhalf.events import Event, PassEnded, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.plane_slabs import CandidateSlabs
+from streamhalf.reductions.candidates import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.report.live import RunView
 

@@ -60,11 +60,6 @@ def test_slab_covariance__a_threshold_moves_rows_between_slabs_and_keeps_them() 
         np.testing.assert_allclose(found.products[0, i], (rows.T @ rows)[np.triu_indices(3)])
 
 
-def test_slab_covariance__rows_used_are_counted_once_for_all_candidates() -> None:
-    reduction = SlabCovariance(planes(0.5, 0.0), EDGES)
-    assert reduction.rows_used(reduction.map(block_of(X))) == N_ROWS
-
-
 @pytest.mark.parametrize(("scale", "threshold"), [(1.0, 0.0), (1.0, 0.5), (4.0, 0.25)])
 def test_plane_errors__rows_on_the_plane_are_positive(scale: float, threshold: float) -> None:
     plane = Plane(scale * NORMALS[0], scale * threshold)

@@ -6,7 +6,7 @@ import pytest
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import PlaneErrors
-from streamhalf.testing import assert_identical, fold, make_block
+from streamhalf.testing import make_block
 
 N_ROWS = 40_000
 BLOCK = make_block(N_ROWS, 3, seed=2, dtype="float32")
@@ -36,24 +36,6 @@ def test_plane_errors__in_pairs() -> None:
             assert found.disagreements(i, j) == np.count_nonzero(left != right)
 
 
-def test_plane_errors__by_segment() -> None:
-    found, count = ERRORS.map(BLOCK), ERRORS.segments.count
-    assert count > 1
-    assert found.segment_rows.shape == (count,)
-    np.testing.assert_array_equal(found.segment_errors.sum(axis=1), found.errors)
-    seen = 0
-    for segment, rows in enumerate(found.segment_rows):
-        part = slice(seen, seen + int(rows))
-        wrong = [plane.errors(BLOCK.X[part], BLOCK.y[part]) for plane in PLANES]
-        assert found.segment_errors[:, segment].tolist() == wrong
-        seen += int(rows)
-
-
-def test_plane_errors__are_the_same_whatever_the_chunking() -> None:
-    pieces = [slice(0, 1), slice(1, 9_000), slice(9_000, 9_000), slice(9_000, N_ROWS)]
-    assert_identical(fold(ERRORS, BLOCK, pieces), ERRORS.map(BLOCK))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_plane_errors__a_threshold_may_cancel_most_of_a_row(dtype: str) -> None:
     # in float32 a sum of 1e6 tells no quarters apart
@@ -63,9 +45,3 @@ def test_plane_errors__a_threshold_may_cancel_most_of_a_row(dtype: str) -> None:
     plane = Plane(np.array([1.0, 0.01]), 1e6)
     found = PlaneErrors((plane,), 9).map(Block(X, y, np.arange(9)))
     assert found.errors.tolist() == [0]
-
-
-def test_plane_errors__of_no_rows_are_none() -> None:
-    found = ERRORS.finalize(ERRORS.empty(3))
-    assert (found.n_rows, found.positives, found.disagreements(0, 1)) == (0, 0, 0)
-    assert found.errors.tolist() == [0, 0, 0]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamhalf.reductions.rows import RowSample
-from streamhalf.testing import assert_identical, fold, make_block
+from streamhalf.testing import assert_identical, make_block
 
 BLOCK = make_block(1000, 2, seed=3)
 
@@ -25,15 +25,6 @@ def test_row_sample__keeps_labels_and_numbers_with_their_rows() -> None:
     np.testing.assert_array_equal(drawn.X, BLOCK.X[at])
     np.testing.assert_array_equal(drawn.y, BLOCK.y[at])
     assert set(drawn.y.tolist()) == {-1, 1}
-
-
-def test_row_sample__draws_the_same_rows_whatever_the_chunking() -> None:
-    sample = RowSample(100, seed=1, stream=9)
-    whole = sample.finalize(sample.map(BLOCK))
-    pieces = [slice(0, 30), slice(30, 900), slice(900, 900), slice(900, 1000)]
-    parts = sample.finalize(fold(sample, BLOCK, pieces))
-    assert_identical(whole, parts)
-    assert not np.array_equal(RowSample(100, seed=2, stream=9).map(BLOCK).rows, whole.block.rows)
 
 
 def test_row_sample__is_fair() -> None:

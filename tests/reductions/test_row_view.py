@@ -26,7 +26,7 @@ from streamhalf.reductions import (
     LabelCounts,
     Moments,
     PlaneErrors,
-    plane_slabs,
+    candidates,
 )
 from streamhalf.reductions import row_view as module
 from streamhalf.reductions.row_view import (
@@ -202,7 +202,7 @@ def test_bundle__draws_once_and_transforms_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_walk__of_a_row_from_the_run_to_its_kernel_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     walks: list[list[str]] = []
-    count = plane_slabs.count_slabs_along
+    count = candidates.count_slabs_along
 
     def walked(*arguments: Any, **options: Any) -> Any:
         frames = [one.f_code for one, _ in traceback.walk_stack(None)]
@@ -210,7 +210,7 @@ def test_walk__of_a_row_from_the_run_to_its_kernel_is_short(monkeypatch: pytest.
         walks.append(names[1 : names.index("run.reduce") + 1])
         return count(*arguments, **options)
 
-    monkeypatch.setattr(plane_slabs, "count_slabs_along", walked)
+    monkeypatch.setattr(candidates, "count_slabs_along", walked)
     counts = CandidateSlabs((Plane(np.eye(3)[0]),), 0.5, 3)
     final = sampled(Bundle((sampled(in_space(counts, SPACE), Sample(7, 11, 0.0, 0.9)),)), Sample(7, 11))
     with open_engine("serial") as engine:

@@ -5,8 +5,8 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane, Turns
-from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
+from streamhalf.reductions.spread import FeatureMoments
 from streamhalf.reductions.suspects import OtherModel, Suspects
 from streamhalf.results import CalibrationRecord
 from streamhalf.testing import fold

@@ -7,7 +7,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_slabs import ThresholdScan, scanned_offsets
+from streamhalf.reductions.candidates import ThresholdScan, scanned_offsets
 
 
 def scan(X: np.ndarray, y: np.ndarray, *planes: Plane) -> tuple[Plane, ...]:

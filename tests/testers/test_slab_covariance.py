@@ -13,7 +13,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import SlabCovariance, Viewed
-from streamhalf.reductions.plane_slabs import SlabCovarianceResult
+from streamhalf.reductions.candidates import SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
 from streamhalf.testers.slabs import COVARIANCE_LIMIT, SlabCovarianceTester, covariance_edges, merge_outwards
@@ -46,30 +46,6 @@ def test_quantile__holds_under_the_null(dim: int, n_rows: int) -> None:
     draws = rng.standard_normal((300, n_rows, dim))
     largest = np.linalg.eigvalsh(np.swapaxes(draws, 1, 2) @ draws / n_rows)[:, -1]
     assert np.count_nonzero(largest > tester.quantile(n_rows)) <= 32
-
-
-@pytest.mark.parametrize("dim", [1, 2, 6])
-def test_slab_covariance__gaussian_at_the_planned_rows_passes(dim: int) -> None:
-    # fails with probability at most tau = 1% each: 3 or more of 40 has probability 0.008
-    tester = make_tester(dim)
-    failed = 0
-    for seed in range(40):
-        rng = np.random.default_rng([dim, seed])
-        v = rng.standard_normal(dim)
-        X = rng.standard_normal((tester.rows_per_slab() * 8, dim))
-        (test_result,) = tester.judge(measure(X, v / np.linalg.norm(v)), n_seen=len(X))
-        failed += test_result.outcome is not Outcome.PASSED
-    assert failed <= 2
-
-
-def test_slab_covariance__few_gaussian_rows_are_never_rejected() -> None:
-    # rejected with probability at most 1% each: 5 or more of 100 has probability 0.003
-    outcomes = []
-    for seed in range(100):
-        X = np.random.default_rng(seed).standard_normal(((3, 30)[seed % 2], 4))
-        outcomes.append(judge(X).outcome)
-    assert outcomes.count(Outcome.REJECTED) <= 4
-    assert Outcome.INCONCLUSIVE in outcomes
 
 
 def test_slab_covariance__names_slab_and_direction() -> None:
@@ -191,9 +167,9 @@ def judge_rows(tester: SlabCovarianceTester, X: np.ndarray) -> TestResult:
     return test_result
 
 
-@pytest.mark.parametrize("threshold", [1.0, -1.9, 2.2])
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -1.9, 2.2])
 @pytest.mark.parametrize("dim", [1, 6])
-def test_slab_covariance__gaussian_at_the_planned_rows_passes_about_thresholds(dim: int, threshold: float) -> None:
+def test_slab_covariance__gaussian_at_the_planned_rows_passes(dim: int, threshold: float) -> None:
     # fails with probability at most tau = 1% each: 3 or more of 20 has probability 0.001
     rows = about(dim, threshold).rows_needed()
     beside = rows * ndtr(-abs(threshold))
@@ -207,8 +183,8 @@ def test_slab_covariance__gaussian_at_the_planned_rows_passes_about_thresholds(d
     assert all(one.n_rows >= about(dim, threshold).rows_per_slab() for one in found)
 
 
-@pytest.mark.parametrize("threshold", [2.0, -3.0, 6.0, 1e4])
-def test_slab_covariance__few_rows_beyond_a_threshold_are_never_rejected(threshold: float) -> None:
+@pytest.mark.parametrize("threshold", [0.0, 2.0, -3.0, 6.0, 1e4])
+def test_slab_covariance__few_gaussian_rows_are_never_rejected(threshold: float) -> None:
     # rejected with probability at most 1% each: 4 or more of 40 has probability 0.0006
     rows = (30, 400, 3_000)
     found = [

@@ -95,17 +95,6 @@ def test_quantile__holds_under_the_null_at_every_scale(eps: float, n_rows: int) 
         assert np.count_nonzero(distances > tester.quantile(n_rows, j * eps)) <= 142
 
 
-@pytest.mark.parametrize("eps", [0.02, 0.077, 0.25])
-def test_slab_mass__gaussian_at_the_planned_rows_passes(eps: float) -> None:
-    # fails with probability at most tau = 1% each: 7 or more of 200 has probability 0.004
-    tester = SlabMassTester(eps=eps, tau=0.01)
-    rows = tester.rows_needed()
-    assert tester.quantile(rows, eps) <= eps < tester.quantile(rows - 1, eps)
-    drawn = draw_counts(eps, rows, np.random.default_rng(7), 200)
-    outcomes = [overall_outcome(judge(tester, counts)) for counts in drawn]
-    assert sum(outcome is not Outcome.PASSED for outcome in outcomes) <= 6
-
-
 def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
     # rejected with probability at most 1% each: 5 or more of 150 has probability 0.02
     rng = np.random.default_rng(8)
@@ -239,16 +228,19 @@ def test_quantile__holds_under_the_null_about_thresholds(
         assert np.count_nonzero(distances > quantile) <= 38
 
 
-@pytest.mark.parametrize("threshold", [0.5, -1.5, 1.9])
-def test_slab_mass__gaussian_at_the_planned_rows_passes_about_thresholds(threshold: float) -> None:
+@pytest.mark.parametrize(
+    ("eps", "threshold"), [(0.02, 0.0), (0.077, 0.0), (0.25, 0.0), (0.1, 0.5), (0.1, -1.5), (0.1, 1.9)]
+)
+def test_slab_mass__gaussian_at_the_planned_rows_passes(eps: float, threshold: float) -> None:
     # fails with probability at most tau = 1% each: 5 or more of 100 has probability 0.003
-    tester = about(threshold, eps=0.1)
-    rows = tester.rows_needed()
-    assert rows > math.exp(threshold**2) * about(0.0, eps=0.1).rows_needed()
+    tester = about(threshold, eps=eps)
+    rows, limit = tester.rows_needed(), eps * math.exp(-(threshold**2) / 2)
+    assert tester.quantile(rows, eps, threshold) <= limit < tester.quantile(rows - 1, eps, threshold)
+    assert rows >= math.exp(threshold**2) * about(0.0, eps=eps).rows_needed()
     found = [judge(tester, counts) for counts in draw_about(tester, rows, np.random.default_rng(7), 100)]
     assert sum(overall_outcome(one) is not Outcome.PASSED for one in found) <= 4
-    assert all(one[0].role is Role.REQUIRED and one[0].scale == 0.1 for one in found)
-    assert found[0][0].limit == pytest.approx(0.1 * math.exp(-(threshold**2) / 2))
+    assert all(one[0].role is Role.REQUIRED and one[0].scale == eps for one in found)
+    assert found[0][0].limit == pytest.approx(limit)
 
 
 def test_slab_mass__about_a_threshold_the_finest_scale_that_rows_allow_counts() -> None:

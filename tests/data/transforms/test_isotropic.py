@@ -10,7 +10,7 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic
 from streamhalf.events import Event, PassEnded
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.covariance import Covariance
+from streamhalf.reductions.spread import Covariance
 from streamhalf.results import Transform
 from tests.conftest import StoreWriter
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.reductions.tyler import Tyler
+from streamhalf.reductions.spread import Tyler
 
 RNG = np.random.default_rng(4)
 X = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 3)) + [1.0, 0.0, -2.0]
