@@ -173,7 +173,7 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
     enough = {None: tuple(Verdict), "accepted": (Verdict.ACCEPTED,)}
     if verdict in enough.get(required, (Verdict.ACCEPTED, Verdict.CERTIFIED)):
         return 0
-    tests = result.testers if isinstance(result, FitResult) else ()
+    tests = result.testers
     return 10 if overall_outcome(tests) is Outcome.REJECTED else 11
 
 

@@ -259,7 +259,7 @@ class Diagnosis:
         )
 
 
-def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
+def diagnose(result: Result | MomentTestResult) -> Diagnosis | None:
     """Return the cause of the leading rejection of a result; None where there is none."""
 
     def named(features: Iterable[int]) -> tuple[str, ...]:
@@ -282,7 +282,7 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
         return Diagnosis(Cause.FEW_VALUES, indicators, first.tester, distribution)
     rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
     telling = next((one for one in rejected if one.tester == leading.MOMENTS and leading.is_of_all_rows(one)), first)
-    measured = result.measurements if isinstance(result, FitResult) else None
+    measured = result.measurements
     if shapes := _evident_shapes(telling) if measured is None else _measured_shapes(measured):
         # the strongest cause, and every feature of which it is true: those that the evidence shows come first
         worst = max(shapes.values(), key=lambda one: (one[0] is Cause.CONSTANT, one[1]))[0]
@@ -296,7 +296,7 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     return Diagnosis(cause, named(dict.fromkeys(_leading_moment(telling))), first.tester, distribution)
 
 
-def _indicators(result: FitResult | MomentTestResult) -> tuple[str, ...]:
+def _indicators(result: Result | MomentTestResult) -> tuple[str, ...]:
     """Return the names of features that stand for a value of a category, or for a gap."""
     columns = () if result.data.encoding is None else result.data.encoding.columns
     named = (Part.IS, Part.OTHER, Part.MISSING)

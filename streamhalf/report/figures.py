@@ -14,7 +14,7 @@ from streamhalf.kernels.slabs import masses_about
 from streamhalf.report.svg import FARTHEST, Axis, Bars, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
 from streamhalf.report.tables import Cells, Table, candidate_table, evidence_table
 from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
-from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, Result, TestResult
+from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, Result, TestResult
 
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""
@@ -291,7 +291,7 @@ def _spreads(result: Result) -> tuple[float, ...] | None:
 
     Of the radial transform they are known up to a common factor.
     """
-    measured = result.measurements if isinstance(result, FitResult) else None
+    measured = result.measurements
     moments = () if measured is None else [row[:2] for row in measured.feature_moments]
     with np.errstate(all="ignore"):  # documents may hold any number
         if matrix := result.transform.matrix:

@@ -434,5 +434,4 @@ def _setting(name: str, value: object) -> str:
 
 
 def seed_words(result: Result) -> str:
-    seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
-    return f"{seed}, drawn by the system" if result.seed_drawn else f"{seed}"
+    return f"{result.seed}, drawn by the system" if result.seed_drawn else f"{result.seed}"

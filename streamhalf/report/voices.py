@@ -232,7 +232,7 @@ def _measured(result: Result) -> str:
         return f"{counted} No bound for fresh rows: the error drifts along the rows."
     if _useful_upper(result, quality) is None:
         return counted
-    if not isinstance(result, FitResult):
+    if result.verdict is None:
         return f"{counted} Fresh rows: if it never saw these rows ({sure})."
     choice = len(result.candidates)
     allowed = f", with the choice among {choice} candidates allowed for" if choice > 1 else ""
@@ -318,9 +318,12 @@ def _no_better(result: Result) -> bool:
 
 
 def _not_these(result: Result) -> str:
-    cause = diagnose(result) if isinstance(result, FitResult) else None
-    why = f": {cause.clause()}." if cause else "."
-    return f"{_rejecting(result) or 'a test rejects'} the features{why}"
+    return f"{_rejecting(result) or 'a test rejects'} the features{_cause(result)}"
+
+
+def _cause(result: Result | MomentTestResult) -> str:
+    cause = diagnose(result)
+    return f": {cause.clause()}." if cause else "."
 
 
 def _rejecting(result: Result) -> str:
@@ -343,9 +346,7 @@ def _unproved(result: Result) -> str:
 def _test_promise(result: MomentTestResult) -> PromiseLine:
     kind = say.DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
-        cause = diagnose(result)
-        words = f"the features are not {kind}" + (f": {cause.clause()}." if cause else ".")
-        return PromiseLine("bad", "Rejected:", words)
+        return PromiseLine("bad", "Rejected:", f"the features are not {kind}{_cause(result)}")
     if result.verdict is Verdict.INCONCLUSIVE:
         needed = max((one.rows_needed or 0 for one in result.testers if one.has_say), default=0)
         return PromiseLine("open", "Inconclusive:", f"an answer needs about {about(needed)} rows.")
@@ -380,12 +381,11 @@ def _advice(result: Result) -> Iterator[str]:
     quality, certificate = result.quality, result.certificate
     if _notice(result, NoticeCode.NO_BETTER_THAN_GUESS) and _no_better(result):
         yield "Look for features that separate the labels, or gather more rows."
-    if isinstance(result, FitResult):
-        if result.verdict is not Verdict.CERTIFIED:
-            yield from _remedies(result)
-    elif quality is not None and not quality.beats_guess:
+    if result.verdict is None and quality is not None and not quality.beats_guess:
         label = Names.of(result).label(quality.guess_label)
         yield f"Always guessing “{label}” is at least as good. Are the labels the right way round?"
+    if result.verdict is not Verdict.CERTIFIED:
+        yield from _remedies(result)
     if certificate is None or not certificate.n_errors or _no_better(result):
         return
     advice = certificate.advice
@@ -394,11 +394,11 @@ def _advice(result: Result) -> Iterator[str]:
         yield say.sentence(words)
 
 
-def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
+def _remedies(result: Result | MomentTestResult) -> Iterator[str]:
     if cause := diagnose(result):
-        asks = isinstance(result, FitResult) and cause.cause is not Cause.FEW_VALUES
-        yield f"For a promise, {say.clause(cause.remedy())}" if asks else cause.remedy()
-    elif isinstance(result, FitResult) and result.rows_needed is not None:
+        useless = isinstance(result, MomentTestResult) or cause.cause is Cause.FEW_VALUES
+        yield cause.remedy() if useless else f"For a promise, {say.clause(cause.remedy())}"
+    elif not isinstance(result, MomentTestResult) and result.rows_needed is not None:
         rows = f"{about(result.rows_needed)} rows in all (you have {result.data.rows:,})"
         yield f"For a promise, gather about {rows}."
 

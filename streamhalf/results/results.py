@@ -123,6 +123,7 @@ class Reported(Document, frozen=True):
 class MomentTestResult(Document, frozen=True, kw_only=True):
     """Result of the moment test of a data set."""
 
+    measurements: ClassVar[None] = None
     schema: Literal["streamhalf-test-1"] = "streamhalf-test-1"
     verdict: Verdict
     tau: float
@@ -230,8 +231,11 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
 
     # a given classifier has no tests, no candidates and no stream, and its numbers need no verdict
     verdict: ClassVar[None] = None
+    rows_needed: ClassVar[None] = None
     testers: ClassVar[tuple[TestResult, ...]] = ()
+    transforms: ClassVar[tuple[TransformTrial, ...]] = ()
     candidates: ClassVar[tuple[CandidateRecord, ...]] = ()
+    measurements: ClassVar[None] = None
     stream: ClassVar[None] = None
 
     schema: Literal["streamhalf-certificate-1"] = "streamhalf-certificate-1"
@@ -251,6 +255,10 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
     run: RunRecord | None = None
     notices: tuple[Notice, ...] = ()
     digest: str = ""
+
+    @property
+    def seed(self) -> int:
+        return self.certificate.seed
 
     def __repr__(self) -> str:
         return f"<CertifyResult: {_interval(self.certificate)}, {self.data}>"
