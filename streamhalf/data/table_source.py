@@ -15,7 +15,6 @@ from streamhalf.data.arrays import ArrayReader, DaskReader, Layout, WithoutRows
 from streamhalf.data.block import Reader, RowRanges
 from streamhalf.data.clients import holding_client
 from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
-from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import SIGNS, LabelCoding, find_coding
 from streamhalf.data.source import (
     OwnColumns,
@@ -399,14 +398,12 @@ def map_frame(
 
     Returns an array, or of a Dask DataFrame a lazy series with its index.
     """
-    columns = tuple(map(str, getattr(frame, "columns", ()))) or None
-    table = None if is_dask_frame(frame) else to_table(frame)
-    own = table.columns if table is not None else columns or ()
+    table = to_table(frame)
     if encoding is None:
-        encoding = plain_encoding(named if set(named) & set(own) else own)
-    _require(encoding.used, own)
-    if table is None:
-        chosen = DaskTable.of("DataFrame", frame).select(encoding.used)
+        encoding = plain_encoding(named if set(named) & set(table.columns) else table.columns)
+    _require(encoding.used, table.columns)
+    if isinstance(table, DaskTable):
+        chosen = table.select(encoding.used)
         meta = chosen._meta.iloc[:, 0].astype(object).astype(dtype).rename("prediction")
         return chosen.map_partitions(_map_partition, function, encoding, dtype, meta=meta)
     if faults := [name for name in encoding.used if name in table.faults]:
