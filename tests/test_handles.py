@@ -20,6 +20,8 @@ from tests.waiting import PATIENCE, wait_until
 
 OPTIONS: dict[str, Any] = {"eps": 0.25, "certificate_degree": 0}
 
+pytestmark = pytest.mark.usefixtures("small_blocks")  # a pass has a middle
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -27,11 +29,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec: dict[str, Any] = {"rows": 60 * 1024, "dim": 2, "marginal": "gaussian", "noise": "none"}
     streamhalf.synth(path, chunk_rows=3072, scheduler="serial", **spec)
     return path
-
-
-@pytest.fixture(autouse=True)
-def many_tasks(small_blocks: None) -> None:
-    """A pass has a middle."""
 
 
 def own_tasks(dask_scheduler: Any = None) -> list[str]:

@@ -37,6 +37,7 @@ URL = f"s3://{BUCKET}/data/rows.zarr"
 # s3fs closes its sessions in finalizers, which the interpreter may run too late for aiohttp
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("small_blocks"),  # a pass has a middle
     pytest.mark.filterwarnings("ignore:.*[Uu]nclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -63,12 +64,6 @@ def undisturbed(local: Path) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "BLOCK_NBYTES", 1)
         return comparable(streamhalf.fit(local, n_workers=2, **OPTIONS))
-
-
-@pytest.fixture(autouse=True)
-def chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every stored chunk is a block of its own, so that a pass has a middle."""
-    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
 
 
 @pytest.fixture
@@ -240,7 +235,6 @@ class Failing:
             self.proxy.fail(self.faults.pop(event.name), seconds=self.seconds)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["obstore", "fsspec"])
 @pytest.mark.usefixtures("nothing_kept")
 def test_server__that_fails_for_a_while_changes_nothing(proxy: FaultProxy, undisturbed: str, reader: str) -> None:
@@ -252,7 +246,6 @@ def test_server__that_fails_for_a_while_changes_nothing(proxy: FaultProxy, undis
     assert comparable(result) == undisturbed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "reader"), [("403", "obstore"), ("refuse", "fsspec")])
 @pytest.mark.usefixtures("nothing_kept")
 def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
@@ -286,7 +279,6 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     assert comparable(result) == undisturbed
 
 
-@pytest.mark.slow
 def test_checkpoint__on_a_server_that_fails_for_good_is_named(
     proxy: FaultProxy, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,7 +289,6 @@ def test_checkpoint__on_a_server_that_fails_for_good_is_named(
         streamhalf.fit(local, storage_options=through(proxy), checkpoint=saved, n_workers=2, **OPTIONS)
 
 
-@pytest.mark.slow
 def test_cluster__reads_s3_and_its_logs_keep_the_secret(s3: S3Server, undisturbed: str, tmp_path: Path) -> None:
     with open_cluster(tmp_path, n_workers=1) as cluster:
         where: dict[str, Any] = {"scheduler": str(cluster.file), "storage_options": s3.options}

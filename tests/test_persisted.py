@@ -61,8 +61,7 @@ CALLS: dict[str, Callable[[Any, Where], Any]] = {
 }
 
 
-@pytest.mark.parametrize("build", [arrays, dataset])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("name", "build"), [("fit", dataset), *((name, arrays) for name in CALLS)])
 def test_persisted__gives_what_lazy_rows_give(
     name: str, build: Callable[[Client], Any], where: tuple[Client, Where]
 ) -> None:

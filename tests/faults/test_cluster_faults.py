@@ -28,7 +28,11 @@ OPTIONS: dict[str, Any] = {"eps": 0.1, "certificate_degree": 0}
 N_CHUNKS = 147
 
 # Dask's client leaves its connection to a killed peer to the garbage collector
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("small_blocks"),  # a pass has a middle
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 
 
 class During:
@@ -47,12 +51,6 @@ class During:
         if event.name in self.acts and 0 < event.rows_done < event.n_rows:
             self.acted.append(event.name)
             self.acts[event.name]()
-
-
-@pytest.fixture(autouse=True)
-def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every stored chunk is a block of its own, so that a pass has a middle."""
-    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,8 @@ OPTIONS: dict[str, Any] = {
 FLAGS = ("--eps", "0.25", "--certificate-degree", "0", "--sampling", "reuse", "--workers", "2", "--quiet")
 LAST = 59
 
+pytestmark = pytest.mark.usefixtures("small_blocks")  # a pass has a middle
+
 _LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
@@ -39,12 +41,6 @@ from streamhalf.data import source
 source.BLOCK_NBYTES = 1
 sys.exit(main(sys.argv[1:]))
 """
-
-
-@pytest.fixture(autouse=True)
-def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every stored chunk is a block of its own, so that a pass has a middle."""
-    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
 
 
 @pytest.fixture(scope="module")
