@@ -26,8 +26,7 @@ from streamhalf.config import SETTINGS, RunConfig, check_names, environment_sett
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import DataLike, open_source, refuse_array_names
 from streamhalf.data.source import Source
-from streamhalf.data.zarr_groups import access_check_of
-from streamhalf.data.zarr_writer import Target
+from streamhalf.data.zarr_groups import Target, access_check_of
 from streamhalf.engine import Counted, Engine, Job, open_engine, run_job
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.cluster import ClusterEngine

@@ -42,7 +42,7 @@ from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.row_files import check_file
 from streamhalf.data.source import Source
-from streamhalf.data.zarr_writer import Target
+from streamhalf.data.zarr_groups import Target
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore

@@ -331,7 +331,7 @@ def log_failure(address: str, options: dict[str, Any]) -> None:
     from distributed import Client
 
     from streamhalf.data.block import RowRange
-    from streamhalf.data.zarr_writer import Target
+    from streamhalf.data.zarr_groups import Target
     from streamhalf.synthetic.spec import SyntheticSpec, plant, write_rows
 
     spec = SyntheticSpec(rows=10, dim=2, marginal="gaussian", noise="none")

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
-from streamhalf.data.zarr_groups import ATTRIBUTE
-from streamhalf.data.zarr_writer import Column, Target
+from streamhalf.data.zarr_groups import ATTRIBUTE, Column, Target
 from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import storage_errors
 from streamhalf.redact import plural, public_name

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.zarr_writer import Column, Target
+from streamhalf.data.zarr_groups import Column, Target
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane

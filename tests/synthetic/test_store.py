@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.zarr_writer import Target
+from streamhalf.data.zarr_groups import Target
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.margins import native_margins
 from streamhalf.synthetic.spec import SyntheticSpec, create_store, finish_store, plant, write_rows
