@@ -82,15 +82,6 @@ def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(noise: st
     assert {one.outcome for one in said} == {Outcome.PASSED}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", ["auto", "rows"])
-def test_fit__accepts_almost_all_whitened_gaussian_data_of_as_many_rows_as_it_asks_for(rows: str) -> None:
-    # not accepted with probability at most tau = 0.01 each: 2 or more of 8 has probability 0.003
-    n_rows = streamhalf.plan(dim=8, eps=0.25, whiten=True, sampling=rows).rows_needed
-    found = [fit(draw(n_rows, 8, seed=seed), eps=0.25, whiten=True, sampling=rows, seed=seed) for seed in range(8)]
-    assert sum(one.verdict is not Verdict.ACCEPTED for one in found) <= 1
-
-
 # the step that shows it, and the tester: step 0 is all rows, 1 the rows at delta = 1/2
 REJECTED = {
     "laplace": (0, "largest moment"),
@@ -209,14 +200,6 @@ def test_rows__windows_are_learnt_from_once(store: Path) -> None:
     assert learning[0].bytes_read == learning[0].rows_read * (3 * 8 + 1)
 
 
-def test_rows__reuse_learns_from_all_that_is_not_held_out(store: Path) -> None:
-    reused, shared = fit(store, sampling="reuse"), fit(store, sampling="rows")
-    assert reused.split == "reuse"
-    assert {one.rows_read for one in reused.passes} == {N_ROWS}
-    assert reused.passes[0].rows_accepted + reused.error.n_rows == N_ROWS
-    assert min(one.delta for one in reused.candidates) <= min(one.delta for one in shared.candidates)
-
-
 def test_document__tells_the_whole_path() -> None:
     result = fit(draw())
     assert result.candidates[0].delta == 1
@@ -278,13 +261,6 @@ def test_eps__explicit_is_judged_as_asked() -> None:
     assert finer.verdict is Verdict.INCONCLUSIVE
     assert finer.eps >= 0.01  # what was tested
     assert finer.rows_needed == streamhalf.plan(dim=3, eps=0.01).rows_needed
-
-
-def test_eps__auto_is_the_pair_with_the_smallest_constant_times_error_plus_eps() -> None:
-    result = fit(draw())
-    best = min(result.promises, key=lambda one: one.constant * result.error.empirical + one.eps)
-    assert (result.eps, result.constant) == (best.eps, best.constant)
-    assert len(result.promises) > 1
 
 
 def test_fit__of_coin_tosses_is_inconclusive() -> None:

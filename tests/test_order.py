@@ -92,17 +92,6 @@ def test_windows__an_order_leads_to_single_rows_of_all(many: tuple[Rows, Labels]
     assert result.error.empirical == pytest.approx(0.05, abs=0.005)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pieces", [1, 64])
-def test_windows__an_order_that_no_mean_shows_does_not_mislead_the_verdict(
-    many: tuple[Rows, Labels], pieces: int
-) -> None:
-    # only the learning passes take windows: the rows that decide are drawn from everywhere
-    result = fit(sort_within(*many, KEYS["the sign of a product"], pieces), eps=0.1)
-    assert result.verdict is Verdict.ACCEPTED
-    assert result.error.empirical == pytest.approx(0.05, abs=0.005)
-
-
 @pytest.mark.parametrize("seed", [0, *slowly(range(1, 6))])
 @pytest.mark.parametrize("rows", ["windows", *slowly(["rows", "reuse"])])
 def test_first_half_noise__upper_bound_is_above_the_truth(rows: str, seed: int) -> None:

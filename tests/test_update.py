@@ -17,6 +17,7 @@ from streamhalf.cli import run as command
 from streamhalf.engine.checkpoint import leaves
 from streamhalf.paths import Folder
 from streamhalf.results import is_as_written
+from tests.conftest import slowly
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int8]]
 OLD, ALL, DIM = 30_000, 45_000, 3
@@ -43,8 +44,8 @@ def first(rows: Rows, n_rows: int = OLD) -> Rows:
     [
         {},
         {"feature_transform": "radial"},
-        {"feature_transform": "isotropic"},
         {"certificate_degree": 0},
+        *slowly([{"feature_transform": "isotropic"}]),
         {"dim": 66, "certificate_degree": 0},
     ],
     ids=str,

@@ -19,34 +19,6 @@ from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
-from streamhalf.results import (
-    CalibrationRecord,
-    CandidateRecord,
-    CertificateRecord,
-    DataRecord,
-    DiagnosticsRecord,
-    ErrorRecord,
-    FitResult,
-    Halfspace,
-    Method,
-    Notice,
-    NoticeCode,
-    PassRecord,
-    Quality,
-    Role,
-    RunRecord,
-    Stage,
-    Stop,
-    StopReason,
-    StreamRecord,
-    TransformTrial,
-    Verdict,
-    Versions,
-    WatchReference,
-    make_promise,
-    make_quality,
-    seal,
-)
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.leading import leading_test
 from streamhalf.testers.moments import WIDE_DIM
@@ -61,13 +33,15 @@ class Seen:
 
     dim: int
     n_rows: int
-    record: DataRecord
-    notices: tuple[Notice, ...] = ()
-    passes: tuple[PassRecord, ...] = ()
-    provenance: RunRecord | None = None
+    record: results.DataRecord
+    notices: tuple[results.Notice, ...] = ()
+    passes: tuple[results.PassRecord, ...] = ()
+    provenance: results.RunRecord | None = None
 
 
-Closing: TypeAlias = tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference | None]
+Closing: TypeAlias = tuple[
+    results.CertificateRecord | None, results.CalibrationRecord | None, results.WatchReference | None
+]
 """Certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones."""
 
 
@@ -79,14 +53,14 @@ def assemble(
     state: LocalizationState,
     row_transform: RowTransform,
     baselines: tuple[Baseline, ...] = (),
-    trials: tuple[TransformTrial, ...] = (),
+    trials: tuple[results.TransformTrial, ...] = (),
     closing: Closing,
-    notices: tuple[Notice, ...],
-    error: ErrorRecord | None = None,
-    stream: StreamRecord | None = None,
-) -> FitResult:
+    notices: tuple[results.Notice, ...],
+    error: results.ErrorRecord | None = None,
+    stream: results.StreamRecord | None = None,
+) -> results.FitResult:
     """Verdict, halfspace, error (on held-out rows, unless it is given) and candidates from the final state."""
-    plan, stop = state.plan, state.stop or Stop(StopReason.TESTER_REJECTED)
+    plan, stop = state.plan, state.stop or results.Stop(results.StopReason.TESTER_REJECTED)
     certificate, calibration, reference = closing
     error = error or held_out_error(state, row_transform, config)
     useful = error is None or error.beats_guess
@@ -98,27 +72,31 @@ def assemble(
     certified = ratio is not None and ratio <= config.max_ratio
     verdict = decide(state.test_results, settled=settled, useful=useful, certified=certified)
     streamed = stream is not None
-    quality = None if error is None else make_quality(source.n_rows, error, certificate, streamed=streamed)
+    quality = None if error is None else results.make_quality(source.n_rows, error, certificate, streamed=streamed)
     claims = claim_notices(error, certificate, streamed=streamed)
     said = [*notices, *_label_notices(error, quality), *claims, *_row_notices(state, error), *source.notices]
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
     if asked is not None and not settled:
         reached = min((one.eps for one in supported), default=None)
-        said.append(Notice.of(NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=stop.reason.is_noise))
+        said.append(
+            results.Notice.of(
+                results.NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=stop.reason.is_noise
+            )
+        )
     # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
-    alike = any(one.code is NoticeCode.ONE_CLASS for one in notices)
+    alike = any(one.code is results.NoticeCode.ONE_CLASS for one in notices)
     helpless = alike or (stop.reason.is_noise and bool(supported))
-    lacks_rows = decide(state.test_results, settled=settled) is Verdict.INCONCLUSIVE and not helpless
+    lacks_rows = decide(state.test_results, settled=settled) is results.Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
     constant = None if promise is None else promise.constant
     for_five = None
     if promise is not None and constant is not None and constant > GOOD_CONSTANT:
         for_five = rows_for_good_constant(plan, config, promise.eps)
-    found = FitResult(
+    found = results.FitResult(
         verdict=verdict,
         quality=quality,
-        promise=make_promise(
+        promise=results.make_promise(
             verdict,
             quality,
             certificate,
@@ -151,7 +129,7 @@ def assemble(
         testers=state.test_results,
         passes=tuple(run.passes),
         data=source.record,
-        versions=Versions.current(),
+        versions=results.Versions.current(),
         notices=tuple(said),
         certificate=certificate,
         calibration=calibration,
@@ -161,7 +139,7 @@ def assemble(
         run=run.provenance,
         stream=stream,
     )
-    return seal(found)
+    return results.seal(found)
 
 
 def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
@@ -170,13 +148,13 @@ def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
     return best_promise(promises(state.steps), error=0.0, asked=asked) is not None
 
 
-def halfspace_of(state: LocalizationState) -> Halfspace | None:
-    return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
+def halfspace_of(state: LocalizationState) -> results.Halfspace | None:
+    return None if state.chosen is None else results.Halfspace.of(state.planes[state.chosen])
 
 
 def held_out_error(
     state: LocalizationState, row_transform: RowTransform, config: RunConfig, *, share: float = 1.0
-) -> ErrorRecord | None:
+) -> results.ErrorRecord | None:
     """Return the chosen halfspace's error on held-out rows; its bound spends a share of the tau of errors."""
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
@@ -184,24 +162,24 @@ def held_out_error(
     tau = config.tau * ERROR_TAU / state.n_transforms
     # the rows that chose among the candidates also measure the chosen one: a union bound
     error = measure_error(found.segment_errors[chosen], found.segment_rows, tau=tau / len(state.planes) * share)
-    through = row_transform.record.class_of(Halfspace.of(state.planes[chosen]))
+    through = row_transform.record.class_of(results.Halfspace.of(state.planes[chosen]))
     return results.replace(error, through=through, tau=tau, by_label=found.by_label(chosen))
 
 
-def _label_notices(error: ErrorRecord | None, quality: Quality | None) -> Iterator[Notice]:
+def _label_notices(error: results.ErrorRecord | None, quality: results.Quality | None) -> Iterator[results.Notice]:
     """That one label is rare, or that guessing it never does as well."""
     if error is None or quality is None:
         return
     if 0 < quality.guess < _RARE:
-        yield Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=-quality.guess_label, share=quality.guess)
+        yield results.Notice.of(results.NoticeCode.NEARLY_ONE_CLASS, label=-quality.guess_label, share=quality.guess)
     if not error.beats_guess:
-        yield Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=quality.guess_label, error=quality.guess)
+        yield results.Notice.of(results.NoticeCode.NO_BETTER_THAN_GUESS, label=quality.guess_label, error=quality.guess)
 
 
-def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:
+def _row_notices(state: LocalizationState, error: results.ErrorRecord | None) -> Iterator[results.Notice]:
     """Notices about the order of rows, from the held-out ones."""
     for test_result in state.test_results:
-        if test_result.tester == ExchangeabilityTester.name and test_result.stage is Stage.FINAL:
+        if test_result.tester == ExchangeabilityTester.name and test_result.stage is results.Stage.FINAL:
             yield from filter(None, [order_notice(test_result)])
     if error is not None and state.errors is not None and state.chosen is not None:
         errors, rows = state.errors.segment_errors[state.chosen], state.errors.segment_rows
@@ -215,7 +193,7 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
     factors = [
         test_result.rows_needed / max(1, test_result.n_rows)
         for test_result in state.test_results
-        if test_result.rows_needed is not None and test_result.role in (Role.REQUIRED, Role.REFINEMENT)
+        if test_result.rows_needed is not None and test_result.role in (results.Role.REQUIRED, results.Role.REFINEMENT)
     ]
     reached = min((step.delta for step in state.steps), default=1.0)
     missing = sum(plan.accepted_rows / plan.rate(delta) for delta in plan.deltas if delta < reached)
@@ -225,17 +203,17 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
 
 def _candidates(
     state: LocalizationState, baselines: tuple[Baseline, ...], row_transform: RowTransform
-) -> tuple[CandidateRecord, ...]:
+) -> tuple[results.CandidateRecord, ...]:
     """The path, then the baselines; angles are those of the transform."""
     if state.chosen is None or state.errors is None:
         return ()
     planes = [row_transform.to_transformed(plane).unit() for plane in state.planes]
     errors = (state.errors.errors / max(1, state.errors.n_rows)).tolist()
     betas = itertools.chain(state.final.betas if state.final else (), itertools.repeat(None))
-    path = zip(state.candidates, itertools.repeat(Method.PATH), betas)
+    path = zip(state.candidates, itertools.repeat(results.Method.PATH), betas)
     pool = ((Candidate(one.plane, 1.0, 0.0, 0.0, 0, 0), one.method, None) for one in baselines)
     return tuple(
-        CandidateRecord(
+        results.CandidateRecord(
             delta=one.delta,
             step=one.step,
             overlap=one.overlap,
@@ -246,20 +224,20 @@ def _candidates(
             beta=beta,
             method=method,
             threshold=plane.threshold,
-            rate=one.rate if method is Method.PATH else None,
+            rate=one.rate if method is results.Method.PATH else None,
         )
         for plane, error, (one, method, beta) in zip(planes, errors, (*path, *pool), strict=True)
     )
 
 
-def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord | None:
+def _measurements(plan: RunPlan, state: LocalizationState) -> results.DiagnosticsRecord | None:
     if state.moments is None or state.chosen is None:
         return None
     final, moments = state.final, state.moments
     # only the errors of baselines are measured: the last candidate shows the rows
     chosen = min(state.chosen, len(state.candidates) - 1)
     pairs = moments.pair_moment.tolist() if plan.dim <= WIDE_DIM else []
-    return DiagnosticsRecord(
+    return results.DiagnosticsRecord(
         feature_moments=tuple(tuple(row) for row in moments.feature_moment.tolist()),
         pair_moments=tuple(tuple(row) for row in pairs),
         slab_width=plan.slab_eps,

@@ -41,25 +41,6 @@ from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.reductions.rows import RowDigest
-from streamhalf.results import (
-    CertifyResult,
-    DataRecord,
-    FitResult,
-    Halfspace,
-    LookRecord,
-    MomentTestResult,
-    Notice,
-    NoticeCode,
-    Outcome,
-    Transform,
-    TransformTrial,
-    Verdict,
-    Versions,
-    make_promise,
-    make_quality,
-    seal,
-    worst_of,
-)
 from streamhalf.testers import TESTERS, Tester
 from streamhalf.testers.moments import WIDE_DIM, MomentTester, sketch_directions
 
@@ -77,7 +58,7 @@ def fit(
     testers: tuple[type[Tester], ...] = TESTERS,
     row_transform: RowTransform | None = None,
     keep: Callable[[KeptState], None] | None = None,
-) -> FitResult:
+) -> results.FitResult:
     """Learn a halfspace, and test on the way whether it can be trusted.
 
     `row_transform` replaces the configured transform. `keep` is called with what further rows can be added to; such a
@@ -91,7 +72,7 @@ def fit(
     if row_transform is None:
         trials, kinds = choose_transforms(sample, plan, config)
     else:
-        trials, kinds = (), (Transform.STORED,)
+        trials, kinds = (), (results.Transform.STORED,)
     more = regress(run, source, sample, plan, config) if lacks_rows(plan, config) else None
     spare = any(is_open(one) for one in trials) and not plan.needed_rows
     baselines = learn_baselines_on_sample(sample, plan, config, spare=spare, regression=more)
@@ -116,7 +97,7 @@ def fit(
     said = [*_one_class(run, source, state), *transform_notices(laid.record)]
     if config != asked:
         size = least_nbytes(source.dim)
-        said.append(Notice.of(NoticeCode.NO_ROOM, size=size, room=config.certificate_memory))
+        said.append(results.Notice.of(results.NoticeCode.NO_ROOM, size=size, room=config.certificate_memory))
     result = assemble(
         run,
         source,
@@ -130,8 +111,8 @@ def fit(
     )
     if keep is None or not finished or state.chosen is None or state.held_out is None:
         return result
-    look = LookRecord(0, source.n_rows, config.seed, state.held_out.low, state.held_out.high, config.tau)
-    result = seal(results.replace(result, looks=(look,)))
+    look = results.LookRecord(0, source.n_rows, config.seed, state.held_out.low, state.held_out.high, config.tau)
+    result = results.seal(results.replace(result, looks=(look,)))
     certification, partial = finished[0]
     path = Path(
         settings=config.recorded(),
@@ -180,13 +161,13 @@ def update(run: Run, source: Source, kept: KeptState, config: RunConfig, *, chec
         closing=look.conclude_closing(closing, run.observer),
         notices=(*_one_class(run, source, state), *path.notices),
     )
-    record = LookRecord(old.stop, source.n_rows, look.seed, 0.0, look.final().part, look.tau)
-    answer = seal(results.replace(answer, looks=(*kept.looks, record)))
+    record = results.LookRecord(old.stop, source.n_rows, look.seed, 0.0, look.final().part, look.tau)
+    answer = results.seal(results.replace(answer, looks=(*kept.looks, record)))
     return KeptState(result=answer, path=path, tau=kept.tau, finals=finals, closing=closing)
 
 
 def _transform_of(
-    run: Run, source: Source, config: RunConfig, kind: Transform, *, held_out: float = 0.0
+    run: Run, source: Source, config: RunConfig, kind: results.Transform, *, held_out: float = 0.0
 ) -> RowTransform:
     """The transform of a kind; where there is none and `auto` chose it, rows stay as stored.
 
@@ -208,12 +189,12 @@ class _Attempt:
     partials: tuple[Any, ...]
     row_transform: RowTransform
 
-    def of_trial(self, trial: TransformTrial, config: RunConfig) -> TransformTrial:
+    def of_trial(self, trial: results.TransformTrial, config: RunConfig) -> results.TransformTrial:
         """The trial, with what the tests of held-out rows said."""
         outcome = self.state.outcome
-        if outcome is Outcome.PASSED and not supports_promise(self.state, config):
-            outcome = Outcome.INCONCLUSIVE
-        return results.replace(trial, tried=True, outcome=outcome, evidence=worst_of(self.state.test_results))
+        if outcome is results.Outcome.PASSED and not supports_promise(self.state, config):
+            outcome = results.Outcome.INCONCLUSIVE
+        return results.replace(trial, tried=True, outcome=outcome, evidence=results.worst_of(self.state.test_results))
 
     def may_be_beaten(self, config: RunConfig) -> bool:
         """Return whether another transform may support a promise where this one does not.
@@ -221,7 +202,7 @@ class _Attempt:
         Not where noisy labels or too few rows are the cause: these are the same in all transforms.
         """
         state = self.state
-        if state.outcome is Outcome.REJECTED:
+        if state.outcome is results.Outcome.REJECTED:
             return True
         noisy = state.stop is not None and state.stop.reason.is_noise
         return not (supports_promise(state, config) or noisy or state.plan.needed_rows)
@@ -230,9 +211,9 @@ class _Attempt:
 def _best_attempt(attempts: list[_Attempt], config: RunConfig) -> _Attempt:
     """The one with a promise; else the first that is not rejected; else the last."""
     last = attempts[-1]
-    if last.state.outcome is not Outcome.REJECTED and supports_promise(last.state, config):
+    if last.state.outcome is not results.Outcome.REJECTED and supports_promise(last.state, config):
         return last
-    return next((one for one in attempts if one.state.outcome is not Outcome.REJECTED), last)
+    return next((one for one in attempts if one.state.outcome is not results.Outcome.REJECTED), last)
 
 
 def localize(
@@ -257,7 +238,7 @@ def localize(
     return state, tuple(partials)
 
 
-def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
+def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[results.Notice, ...]:
     """A notice if all labels are the same; counted where those of the held-out rows are."""
     errors = state.errors
     if errors is None or 0 < errors.positives < errors.n_rows:
@@ -265,12 +246,12 @@ def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Noti
     found = run.reduce("labels", source, LabelCounts())
     if min(found.positive, found.negative) > 0:
         return ()
-    return (Notice.of(NoticeCode.ONE_CLASS, label=1 if found.positive else -1),)
+    return (results.Notice.of(results.NoticeCode.ONE_CLASS, label=1 if found.positive else -1),)
 
 
-def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
+def test(run: Run, source: Source, config: RunConfig) -> results.MomentTestResult:
     """Judge the moments of all rows, in the first transform that a sample does not rule out."""
-    trials: tuple[TransformTrial, ...] = ()
+    trials: tuple[results.TransformTrial, ...] = ()
     if config.feature_transform == "auto":
         plan = plan_for_rows(source.n_rows, source.dim, config)
         trials, kinds = choose_transforms(draw_sample(run, source, plan, config), plan, config)
@@ -300,11 +281,13 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
     return replace(tester, directions=directions)
 
 
-def moment_test_result(tester: MomentTester, config: RunConfig, data: DataRecord, result: Any) -> MomentTestResult:
+def moment_test_result(
+    tester: MomentTester, config: RunConfig, data: results.DataRecord, result: Any
+) -> results.MomentTestResult:
     """Return the result of testing all rows as they are stored."""
     test_results = tester.judge(result, n_seen=data.rows)
-    return MomentTestResult(
-        verdict=decide(test_results, promise=Verdict.PASSED),
+    return results.MomentTestResult(
+        verdict=decide(test_results, promise=results.Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
         seed_drawn=config.seed_drawn,
@@ -312,14 +295,18 @@ def moment_test_result(tester: MomentTester, config: RunConfig, data: DataRecord
         testers=test_results,
         passes=(),
         data=data,
-        versions=Versions.current(),
+        versions=results.Versions.current(),
     )
 
 
-def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
+def certify(run: Run, source: Source, config: RunConfig, halfspace: results.Halfspace) -> results.CertifyResult:
     """Return the certified interval of a given classifier."""
     require_room(source.dim, config.certificate_memory)
-    kind = Transform.ISOTROPIC if config.feature_transform == "auto" else Transform(config.feature_transform)
+    kind = (
+        results.Transform.ISOTROPIC
+        if config.feature_transform == "auto"
+        else results.Transform(config.feature_transform)
+    )
     row_transform = _transform_of(run, source, config, kind)
     errors = PlaneErrors((halfspace.plane,), source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
@@ -333,12 +320,12 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     error = measure_error(counted.segment_errors[0], counted.segment_rows, tau=tau)
     error = results.replace(error, through=certificate.through, tau=tau, by_label=counted.by_label())
     clusters = cluster_notice(error, counted.segment_errors[0], counted.segment_rows)
-    quality = make_quality(source.n_rows, error, certificate)
-    certified = CertifyResult(
+    quality = results.make_quality(source.n_rows, error, certificate)
+    certified = results.CertifyResult(
         run=run.provenance,
         seed_drawn=config.seed_drawn,
         quality=quality,
-        promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
+        promise=results.make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
         error=error,
         opt=certificate.opt,
@@ -348,7 +335,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         certificate=certificate,
         passes=tuple(run.passes),
         data=source.record,
-        versions=Versions.current(),
+        versions=results.Versions.current(),
         notices=(
             *source.notices,
             *claim_notices(None, certificate),
@@ -356,4 +343,4 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *transform_notices(row_transform.record),
         ),
     )
-    return seal(certified)
+    return results.seal(certified)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import results
+from streamhalf.algorithms.assemble import Closing
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.final_pass import FinalPass
 from streamhalf.algorithms.plan import BOUND_TAU
@@ -43,20 +44,6 @@ from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.row_view import Accepted, Bundle
 from streamhalf.reductions.rows import RowDigest
 from streamhalf.reductions.segment_means import SegmentSums
-from streamhalf.results import (
-    CalibrationRecord,
-    CertificateRecord,
-    FitResult,
-    Halfspace,
-    HalfspaceClass,
-    LookRecord,
-    Notice,
-    TransformRecord,
-    TransformTrial,
-    WatchReference,
-    from_json,
-    to_json,
-)
 from streamhalf.results.results import SettingValue
 from streamhalf.testers import TESTERS
 
@@ -69,9 +56,9 @@ _ARCHIVES = ("arrays-0.npz", "arrays-1.npz")
 class CertificatePlan:
     """A `Certification` as plain values, but for the seed, which changes with the rows."""
 
-    halfspace: Halfspace
-    transform: TransformRecord
-    through: HalfspaceClass
+    halfspace: results.Halfspace
+    transform: results.TransformRecord
+    through: results.HalfspaceClass
     effort: float
     error: float
     degree: int
@@ -99,16 +86,15 @@ class Path:
     """All that was learned before held-out rows were looked at, as plain values.
 
     `state` is that before the final pass, its planes filled in, and `chosen` the candidate that is
-    the answer. Of `first_rows`, those of the first look, a share `held_out` was
-    measured.
+    the answer. Of `first_rows`, those of the first look, a share `held_out` was measured.
     """
 
     settings: dict[str, SettingValue]
     state: LocalizationState
     baselines: tuple[Baseline, ...]
-    transform: TransformRecord
-    trials: tuple[TransformTrial, ...]
-    notices: tuple[Notice, ...]
+    transform: results.TransformRecord
+    trials: tuple[results.TransformTrial, ...]
+    notices: tuple[results.Notice, ...]
     chosen: int
     certificate: CertificatePlan | None
     first_rows: int
@@ -171,7 +157,7 @@ class Measurement:
     def reference(self) -> Reference:
         """What held-out rows are like."""
         path, config = self.path, self.config
-        held_rows, halfspace = path.held_out * path.first_rows, Halfspace.of(path.plane)
+        held_rows, halfspace = path.held_out * path.first_rows, results.Halfspace.of(path.plane)
         return Reference.of(path.first_rows, held_rows, config, halfspace, self.row_transform, path.state)
 
     def conclude(self, partials: Sequence[Any], start: LocalizationState | None = None) -> LocalizationState:
@@ -183,9 +169,7 @@ class Measurement:
             state = step.conclude(step.statistic(self.row_transform).finalize(partial))
         return state
 
-    def conclude_closing(
-        self, partial: Any, observer: Observer = ignore, *, search: bool = True
-    ) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference]:
+    def conclude_closing(self, partial: Any, observer: Observer = ignore, *, search: bool = True) -> Closing:
         """Certificate (None without a `search` for it), calibration and reference for new rows."""
         found, held_out = self.closing().finalize(partial)
         certificate = None
@@ -200,7 +184,7 @@ class Measurement:
         return int((found if self.path.certificate is None else found[0]).total)
 
 
-def with_seed(record: TransformRecord, seed: int) -> RowTransform:
+def with_seed(record: results.TransformRecord, seed: int) -> RowTransform:
     """The transform of a record; what it draws comes from this seed."""
     found = make_transform(record)
     return replace(found, seed=seed) if isinstance(found, Radial) else found
@@ -235,14 +219,14 @@ class KeptState:
     `tau` is shared by all looks; `finals` hold segments of as many rows as the looks have.
     """
 
-    result: FitResult
+    result: results.FitResult
     path: Path
     tau: float
     finals: tuple[Any, ...]
     closing: Any
 
     @property
-    def looks(self) -> tuple[LookRecord, ...]:
+    def looks(self) -> tuple[results.LookRecord, ...]:
         return self.result.looks
 
     @property
@@ -271,7 +255,7 @@ class KeptState:
 
     def save(self, folder: Folder) -> None:
         """Write the state, and its result beside it."""
-        result = to_json(self.result)
+        result = results.to_json(self.result)
         told = {"tau": self.tau, "path": self.path, "result": result}
         write_sealed(folder, MANIFEST, _SCHEMA, told, (self.finals, self.closing))
         folder.write(RESULT, json.dumps(result, indent=2, allow_nan=False).encode() + b"\n")
@@ -283,7 +267,7 @@ class KeptState:
         remedy = "fit again with --state"
         with opened_sealed(folder, MANIFEST, _SCHEMA, label="state: ", missing=missing, remedy=remedy) as sealed:
             path, tau = sealed.rebuilt("path", Path), sealed.told["tau"]
-            result = from_json(FitResult, sealed.told["result"], where=f"{sealed.where}: result")
+            result = results.from_json(results.FitResult, sealed.told["result"], where=f"{sealed.where}: result")
             if not (results.is_as_written(result) and result.looks and 0 < tau < 1):
                 raise ValueError("result, looks or tau are of no run")
             last = result.looks[-1]

@@ -39,17 +39,6 @@ from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
-from streamhalf.results import (
-    DryRunResult,
-    Halfspace,
-    HalfspaceClass,
-    PassBudget,
-    PlanRecord,
-    Sampling,
-    Stage,
-    StrictPlanRecord,
-    installed_versions,
-)
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slabs import finest_half_count
@@ -69,7 +58,7 @@ def make_plan(
     config: RunConfig,
     positive: float | None = None,
     at_hand: bool = False,
-) -> PlanRecord:
+) -> results.PlanRecord:
     """Plan for a number of rows, or for an eps.
 
     `positive` is the share of the rows with label +1, from which the threshold of Gaussian rows
@@ -101,7 +90,7 @@ def make_plan(
     passes = _passes(shown, config, row_nbytes)
     if at_hand and not plan.can_learn:  # updates would have too few rows
         passes = passes[-1:]
-    return PlanRecord(
+    return results.PlanRecord(
         rows=n_rows,
         dim=dim,
         eps=plan.eps,
@@ -141,7 +130,7 @@ def _threshold(positive: float, config: RunConfig) -> float:
     """The point above which N(0, 1) has this share of its mass."""
     if not 0 < positive < 1:
         raise UsageError(f"positive: {positive} given; must be above 0 and below 1")
-    if config.through != HalfspaceClass.ANY:
+    if config.through != results.HalfspaceClass.ANY:
         raise UsageError(
             f"positive: {positive} given, but through is {config.through!r}: halfspaces through "
             "one point have no threshold; leave one of the two out"
@@ -149,26 +138,26 @@ def _threshold(positive: float, config: RunConfig) -> float:
     return float(-ndtri(positive))
 
 
-def _passes(plan: RunPlan, config: RunConfig, row_nbytes: int) -> tuple[PassBudget, ...]:
+def _passes(plan: RunPlan, config: RunConfig, row_nbytes: int) -> tuple[results.PassBudget, ...]:
     """Rows that every pass uses, and the bytes that it reads for them."""
     learning = math.ceil(plan.n_rows * (1 - plan.held_out))
 
-    def budget(name: str, rows: int, delta: float | None = None) -> PassBudget:
-        read = rows / (1 - plan.held_out) if plan.sampling is Sampling.WINDOWS else plan.n_rows
-        return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
+    def budget(name: str, rows: int, delta: float | None = None) -> results.PassBudget:
+        read = rows / (1 - plan.held_out) if plan.sampling is results.Sampling.WINDOWS else plan.n_rows
+        return results.PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 
     def accepted(delta: float) -> int:
-        if plan.sampling is Sampling.REUSE:
+        if plan.sampling is results.Sampling.REUSE:
             return plan.reused_rows(plan.rate(delta))
         return math.ceil(plan.accepted_rows / plan.rate(delta))
 
     found = [budget("initial", plan.initial_rows)]
     found += [budget(f"update at delta {delta:.4g}", accepted(delta), delta) for delta in plan.deltas]
-    found.append(budget(Stage.REFINE, min(REFINING_ROWS, learning)))
-    if config.through == HalfspaceClass.ANY:
-        found.append(budget(Stage.THRESHOLDS, min(SCANNED_ROWS, learning)))
+    found.append(budget(results.Stage.REFINE, min(REFINING_ROWS, learning)))
+    if config.through == results.HalfspaceClass.ANY:
+        found.append(budget(results.Stage.THRESHOLDS, min(SCANNED_ROWS, learning)))
     # it reads all rows, and keeps those that are held out
-    return (*found, PassBudget("final", plan.final_rows, plan.n_rows * row_nbytes))
+    return (*found, results.PassBudget("final", plan.final_rows, plan.n_rows * row_nbytes))
 
 
 def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -> int:
@@ -187,7 +176,7 @@ def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -
     return (split_every + 2) * largest
 
 
-def strict_plan(config: RunConfig, dim: int) -> StrictPlanRecord:
+def strict_plan(config: RunConfig, dim: int) -> results.StrictPlanRecord:
     """Return the paper's parameters for an eps (0.01 where none is given), constants C = C_A = 1.
 
     k = log(1/eta)/eta^2, and rows d^(k log k) (Algorithm 1).
@@ -195,7 +184,7 @@ def strict_plan(config: RunConfig, dim: int) -> StrictPlanRecord:
     eps = 0.01 if config.eps == "auto" else float(config.eps)
     k = math.ceil(math.log(1 / _ETA) / _ETA**2)
     monomials = math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
-    return StrictPlanRecord(
+    return results.StrictPlanRecord(
         eps=eps,
         dim=dim,
         eta=_ETA,
@@ -213,7 +202,7 @@ _TASK_SECONDS = 0.002
 """Overhead of a task on the client and the scheduler, docs/cost.md."""
 
 
-def plan_of(source: Source, config: RunConfig, positive: float | None = None) -> PlanRecord:
+def plan_of(source: Source, config: RunConfig, positive: float | None = None) -> results.PlanRecord:
     """The plan of a run on these data: passes with their tasks, the certificate among them."""
     record = make_plan(
         dim=source.dim,
@@ -227,25 +216,25 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
     row_split = row_split_for(source, plan, config)
     size, windows = sample_windows(source, config)
     read = windows.n_rows * source.row_nbytes
-    passes = [PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
+    passes = [results.PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
     if lacks_rows(plan, config):
         blocks = regression_rows(source, config)
         used = round((1 - plan.held_out) * blocks.n_rows)
         n_passes = regression_passes(used, source.dim)
         read = n_passes * blocks.n_rows * source.row_nbytes
         n_tasks = n_passes * _n_tasks(source, blocks)
-        passes.append(PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
+        passes.append(results.PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
     whole, cursor = _n_tasks(source, source.blocks), 0
     for one in record.passes:
         blocks = row_split.take(cursor, one.rows).blocks
-        all_of_them = one.name in (Stage.FINAL, Stage.THRESHOLDS) or blocks.n_rows == source.n_rows
+        all_of_them = one.name in (results.Stage.FINAL, results.Stage.THRESHOLDS) or blocks.n_rows == source.n_rows
         passes.append(results.replace(one, n_tasks=whole if all_of_them else _n_tasks(source, blocks)))
         cursor += one.rows
     if within_room(config, source.dim).certificate_degree != 0:
         certificate = _certification(source, config)
         used = math.ceil(certificate.share * source.n_rows)
         nbytes = source.n_rows * source.row_nbytes
-        passes.append(PassBudget(CERTIFICATE, used, nbytes, n_tasks=whole))
+        passes.append(results.PassBudget(CERTIFICATE, used, nbytes, n_tasks=whole))
     return results.replace(
         record,
         passes=tuple(passes),
@@ -266,11 +255,11 @@ def _n_tasks(source: Source, blocks: RowRanges) -> int:
 
 def _certification(source: Source, config: RunConfig) -> Certification:
     """The certificate pass about some plane: what it costs is the same about any."""
-    halfspace = Halfspace(tuple(np.eye(source.dim)[0].tolist()))
+    halfspace = results.Halfspace(tuple(np.eye(source.dim)[0].tolist()))
     return Certification.of(source, config, halfspace, Identity(), _LIKELY_ERROR)
 
 
-def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
+def dry_run_of(run: Run, source: Source, config: RunConfig) -> results.DryRunResult:
     """What a fit would take where it would run; every worker reads one block."""
     record = plan_of(source, config)
     tried: dict[str, Reduction[Any, Any]] = {}
@@ -281,10 +270,10 @@ def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
         tried[CERTIFICATE] = whole.needs(source.n_rows)
     workers = survey_workers(run.engine, source, tried)
     client = run.engine.client if isinstance(run.engine, ClusterEngine) else None
-    found = DryRunResult(
+    found = results.DryRunResult(
         source=source.name,
         place="this process" if client is None else address_of(client),
-        versions=installed_versions(),
+        versions=results.installed_versions(),
         workers=workers,
         plan=record,
         n_tasks=sum(one.n_tasks or 0 for one in record.passes),
@@ -297,7 +286,7 @@ def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
     return results.replace(found, seconds=seconds)
 
 
-def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -> float:
+def expected_seconds(found: results.DryRunResult, row_nbytes: int, *, scheduled: bool) -> float:
     """Return the estimated time of all passes, at the speed at which the processes read and summed.
 
     `scheduled` where every task takes its time of a scheduler too.
@@ -309,7 +298,7 @@ def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -
     for one in found.plan.passes:
         if one.name == CERTIFICATE:
             own = work[CERTIFICATE]
-        elif one.name in (SAMPLE, REGRESSION, Stage.THRESHOLDS):
+        elif one.name in (SAMPLE, REGRESSION, results.Stage.THRESHOLDS):
             own = 0.0
         else:  # an update sums up the rows that it accepts, the final pass those of every step
             own = work[_MOMENTS] * (one.delta or 1.0)

@@ -41,8 +41,9 @@ so are drawn from so many places of the data at least."""
 _SEGMENTS = 128
 """Equal parts of other data: of each a pass reads one range, so many requests in object storage."""
 
-_SMALLEST_WINDOW, _LARGEST_WINDOW, _MOST_WINDOWS = 64, 16_384, 1 << 20
-_LEAST_WINDOWS = 256
+_SMALLEST_WINDOW, _LARGEST_WINDOW, _LEAST_WINDOWS, _MOST_WINDOWS = 64, 16_384, 256, 1 << 20
+"""Below 64 rows reading is slow, above 16,384 there is nothing more to gain, and more than 2^20 windows take memory."""
+
 _PILOT_WINDOWS = 64
 
 _WINDOWS = 256
@@ -76,8 +77,7 @@ class RowSubset:
 class RowSplit:
     """Splits `n_rows` rows among passes; a share `held_out` is left for the final one.
 
-    `chunk_rows` are those of a stored chunk that is read whole or not at all (else None), `blocks`
-    all rows as they are read.
+    `chunk_rows` are those of a stored chunk that is read whole or not at all (else None).
     """
 
     seed: int
@@ -105,7 +105,8 @@ class RowSplit:
         """
         if self.sampling is Sampling.WINDOWS:
             chosen = self._line[0][self._place(cursor) : self._place(cursor + n_rows)]
-            return RowSubset(self._windows(np.sort(chosen)), self.seed, self.held_out)
+            windows = RowRanges(np.stack(self._bounds(np.sort(chosen)), axis=1)).joined()
+            return RowSubset(windows, self.seed, self.held_out)
         if self.sampling is Sampling.REUSE:
             cursor = 0
         low, high = self._uniform(cursor), self._uniform(cursor + n_rows)
@@ -168,16 +169,9 @@ class RowSplit:
         ends = np.minimum((unit + 1) * self._unit, self.n_rows)
         return starts, np.minimum(starts + self.window_rows, ends)
 
-    def _windows(self, windows: NDArray[np.int64]) -> RowRanges:
-        return RowRanges(np.stack(self._bounds(windows), axis=1)).joined()
-
 
 def window_rows_for(n_rows: int, smallest_pass: int) -> int:
-    """Rows of a window: the largest power of two that leaves the smallest pass windows enough.
-
-    Within bounds: below 64 rows reading is slow, above 16,384 there is nothing more to gain, and
-    more than 2^20 windows take memory.
-    """
+    """Rows of a window: the largest power of two that leaves the smallest pass windows enough, within bounds."""
     wanted = min(_LARGEST_WINDOW, max(_SMALLEST_WINDOW, smallest_pass // _LEAST_WINDOWS))
     rows = 1 << (wanted.bit_length() - 1)
     while rows * _MOST_WINDOWS < n_rows:
@@ -225,8 +219,7 @@ def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> B
     size, windows = sample_windows(source, config)
     drawn = RowSample(size, config.seed, Stream.BASELINE_SAMPLE)
     sample = sampled(drawn, Sample(config.seed, Stream.SHARES, plan.held_out))
-    found = run.reduce("sample", source, sample, blocks=windows)
-    block: Block = found.block
+    block: Block = run.reduce("sample", source, sample, blocks=windows).block
     return block
 
 

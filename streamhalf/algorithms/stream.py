@@ -45,26 +45,6 @@ from streamhalf.kernels.binomial import anytime_lower, anytime_upper, look_tau
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.row_view import Bundle
-from streamhalf.results import (
-    CertificateRecord,
-    DataRecord,
-    ErrorRecord,
-    FitResult,
-    Halfspace,
-    Notice,
-    NoticeCode,
-    OptRecord,
-    Outcome,
-    Sampling,
-    Stage,
-    Stop,
-    StopReason,
-    StreamRecord,
-    Transform,
-    TransformRecord,
-    TransformTrial,
-    seal,
-)
 from streamhalf.testers import TESTERS
 
 BLOCK_ROWS = 1 << 14
@@ -105,7 +85,7 @@ class _FreshRows:
     """Takes the place of a `RowSplit`: every step has the rows that come next."""
 
     plan: RunPlan
-    sampling: Sampling = Sampling.WINDOWS
+    sampling: results.Sampling = results.Sampling.WINDOWS
 
     @property
     def learning_rows(self) -> int:
@@ -130,12 +110,12 @@ class Learning:
     number: int
     n_planned: int
     wanted: int
-    kind: Transform | None = None
+    kind: results.Transform | None = None
     n_rows: int = 0
     sample: tuple[Block, ...] = ()
-    trials: tuple[TransformTrial, ...] = ()
-    kinds: tuple[Transform, ...] = ()
-    transform: TransformRecord = field(default_factory=TransformRecord)
+    trials: tuple[results.TransformTrial, ...] = ()
+    kinds: tuple[results.Transform, ...] = ()
+    transform: results.TransformRecord = field(default_factory=results.TransformRecord)
     baselines: tuple[Baseline, ...] = ()
     plan: RunPlan | None = None
     state: LocalizationState | None = None
@@ -144,7 +124,7 @@ class Learning:
 
     def algorithm(self, config: RunConfig) -> Localization:
         assert self.plan is not None
-        kind, laid = Transform(self.transform.kind), make_transform(self.transform)
+        kind, laid = results.Transform(self.transform.kind), make_transform(self.transform)
         split: Any = _FreshRows(self.plan)
         return Localization(self.plan, in_transform(config, kind), split, TESTERS, laid, self.baselines)
 
@@ -233,7 +213,7 @@ class Measured:
     path: Path
     seed: int
     tau: float
-    kinds: tuple[Transform, ...]
+    kinds: tuple[results.Transform, ...]
     n_rows: int = 0
     errors: Any = None
     n_segmented: int = _FIRST_SEGMENTED
@@ -244,7 +224,7 @@ class Measured:
     closing_row: int = 0
     judged: LocalizationState | None = None
     looks: int = 0
-    found: tuple[int, CertificateRecord | None] | None = None
+    found: tuple[int, results.CertificateRecord | None] | None = None
 
     @property
     def for_tests(self) -> int:
@@ -307,9 +287,9 @@ class Measured:
         if config.certificate_degree == 0:
             return
         error = float(self.errors.errors[path.chosen]) / max(1, self.errors.n_rows)
-        seen: Any = Seen(plane.dim, self.for_tests, DataRecord(self.for_tests, plane.dim, ""))
+        seen: Any = Seen(plane.dim, self.for_tests, results.DataRecord(self.for_tests, plane.dim, ""))
         config, transform = replace(config, certificate_rows="all"), make_transform(path.transform)
-        certification = Certification.of(seen, config, Halfspace.of(plane), transform, error)
+        certification = Certification.of(seen, config, results.Halfspace.of(plane), transform, error)
         if path.state.candidates:
             certification = towards(certification, path.state.candidates[0].plane, config)
         self.path = replace(path, certificate=CertificatePlan.of(certification))
@@ -371,7 +351,7 @@ class StreamState:
             self.current, self.rival = (ready, None) if self.current is None else (self.current, ready)
         self._settle()
 
-    def _begin(self, kind: Transform | None) -> None:
+    def _begin(self, kind: results.Transform | None) -> None:
         """Begin to learn a path, for three times the rows so far."""
         first = self.current is None
         planned = 0 if first else min(_MOST_PLANNED, (_GROWTH - 1) * self.n_rows)
@@ -393,7 +373,7 @@ class StreamState:
     def _config(self, number: int) -> RunConfig:
         """The configuration of a path: rows set the eps, tau is shared, and no seed tells that of another."""
         seed, tau = seed_of(self.config.seed, number), look_tau(self.config.tau, number + 1)
-        config = replace(self.config, seed=seed, tau=tau, sampling=Sampling.WINDOWS.value, eps="auto")
+        config = replace(self.config, seed=seed, tau=tau, sampling=results.Sampling.WINDOWS.value, eps="auto")
         return within_room(config, self.dim)
 
     def _settle(self) -> None:
@@ -402,7 +382,7 @@ class StreamState:
         if current is None:
             return
         if rival is None:
-            rejected = current.is_tested and current.state().outcome is Outcome.REJECTED
+            rejected = current.is_tested and current.state().outcome is results.Outcome.REJECTED
             if rejected and current.kinds and self.learning is None and current.number == self.n_paths - 1:
                 self._begin(current.kinds[0])
             return
@@ -410,23 +390,23 @@ class StreamState:
             return
         gain = int(self.common.errors[0] - self.common.errors[1])
         chance = _BEYOND_CHANCE * math.sqrt(max(1, self.common.disagreements(0, 1)))
-        ranks = {Outcome.PASSED: 2, Outcome.INCONCLUSIVE: 1}
+        ranks = {results.Outcome.PASSED: 2, results.Outcome.INCONCLUSIVE: 1}
         of_tests = [ranks.get(one.state().outcome, 0) for one in (current, rival)]
         better = gain > chance or (gain >= -chance and of_tests[1] > of_tests[0])
         if better or (gain > 0 and of_tests[1] == of_tests[0]):
             self.current = rival
         self.rival, self.common = None, None
 
-    def result(self, *, name: str, search: bool = True, columns: tuple[str, ...] = ()) -> FitResult:
+    def result(self, *, name: str, search: bool = True, columns: tuple[str, ...] = ()) -> results.FitResult:
         """What is known now, of the rows so far; `search` for the bound L too."""
         self.n_looks += 1
-        data = DataRecord(self.n_rows, self.dim, "", name, columns)
+        data = results.DataRecord(self.n_rows, self.dim, "", name, columns)
         seen = Seen(self.dim, self.n_rows, data, self._notices())
         if self.current is None or self.current.n_rows == 0:
             return self._early(seen)
         one = self.current
         state = one.state()
-        config = replace(self.config, tau=one.tau, sampling=Sampling.WINDOWS.value)
+        config = replace(self.config, tau=one.tau, sampling=results.Sampling.WINDOWS.value)
         closing: Closing = (None, None, None)
         if one.n_closing:
             measurement, stale = one.measurement(), one.found is None or one.found[0] != one.n_closing
@@ -438,7 +418,7 @@ class StreamState:
                 certificate = _at_all_times(certificate, BOUND_TAU * one.tau)
             closing = (certificate, calibration, reference)
         first, last = one.first_row, one.closing_row + one.n_closing
-        stream = StreamRecord(
+        stream = results.StreamRecord(
             errors=(first, first + one.n_rows),
             tests=(first, first + one.n_tested),
             certificate=None if closing[0] is None else (one.closing_row, last),
@@ -458,23 +438,23 @@ class StreamState:
         )
         return self._secret(found)
 
-    def _early(self, seen: Seen) -> FitResult:
+    def _early(self, seen: Seen) -> results.FitResult:
         """Before the first path is learned: nothing is said of any halfspace."""
         plan = smallest_plan(self.dim, self._config(0))
         needed = max(plan.required_rows + _FIRST_SAMPLE, 2 * self.n_rows)
         state = LocalizationState(
-            stage=Stage.FINAL,
-            sampling=Sampling.WINDOWS,
+            stage=results.Stage.FINAL,
+            sampling=results.Sampling.WINDOWS,
             plan=replace(plan, needed_rows=needed),
             delta=plan.first_delta,
-            stop=Stop(StopReason.TOO_FEW_ROWS),
+            stop=results.Stop(results.StopReason.TOO_FEW_ROWS),
         )
         nothing: Closing = (None, None, None)
         config = replace(self.config, eps="auto")
         found = assemble(seen, seen, config, state=state, row_transform=Identity(), closing=nothing, notices=())
         return self._secret(found)
 
-    def _secret(self, found: FitResult) -> FitResult:
+    def _secret(self, found: results.FitResult) -> results.FitResult:
         """The result without the seed of rows to come, if that was drawn: a digest of it instead."""
         if self.config.seed_drawn:
             shown = seed_of(self.config.seed, -1)
@@ -483,14 +463,14 @@ class StreamState:
             if certificate and certificate.transform is not None and certificate.transform.seed is not None:
                 certificate = results.replace(certificate, transform=results.replace(certificate.transform, seed=shown))
             found = results.replace(found, seed=shown, seed_drawn=True, certificate=certificate, transform=transform)
-        return seal(found)
+        return results.seal(found)
 
-    def _notices(self) -> tuple[Notice, ...]:
+    def _notices(self) -> tuple[results.Notice, ...]:
         if self.n_rows and self.n_positive in (0, self.n_rows):
-            return (Notice.of(NoticeCode.ONE_CLASS, label=1 if self.n_positive else -1),)
+            return (results.Notice.of(results.NoticeCode.ONE_CLASS, label=1 if self.n_positive else -1),)
         return ()
 
-    def _error(self, one: Measured, state: LocalizationState, config: RunConfig) -> ErrorRecord | None:
+    def _error(self, one: Measured, state: LocalizationState, config: RunConfig) -> results.ErrorRecord | None:
         """The error on all rows since the path was learned, with a bound for all numbers of rows at once.
 
         Where errors cluster, the bound is that of segments, at this look's part of tau.
@@ -506,14 +486,14 @@ class StreamState:
         return results.replace(record, upper=max(here, record.upper), upper_here=here)
 
 
-def _at_all_times(record: CertificateRecord, tau: float) -> CertificateRecord:
+def _at_all_times(record: results.CertificateRecord, tau: float) -> results.CertificateRecord:
     """The certificate with bounds for the source that hold at all numbers of rows at once.
 
     The best halfspace is fixed, and errs on as many of the rows as every halfspace does.
     """
     each = tau / len(record.bounds)
 
-    def held(opt: OptRecord) -> OptRecord:
+    def held(opt: results.OptRecord) -> results.OptRecord:
         wrong = math.ceil(opt.lower_empirical * record.n_rows * (1 - 1e-12))
         lower = float(anytime_lower(wrong, record.n_rows, each))
         return results.replace(opt, lower=min(opt.lower_empirical, lower), tau=each)

@@ -71,10 +71,9 @@ def estimate_transform(run: Run, source: Source, config: RunConfig, *, held_out:
 
 
 def transform_notices(transform: TransformRecord) -> tuple[Notice, ...]:
-    """Return notices about what a transform leaves untested."""
-    if transform.kind != Transform.RADIAL:
-        return ()
-    return (Notice.of(NoticeCode.RADII_DRAWN, at_centre=transform.at_centre),)
+    """Notices about what a transform leaves untested."""
+    is_radial = transform.kind == Transform.RADIAL
+    return (Notice.of(NoticeCode.RADII_DRAWN, at_centre=transform.at_centre),) if is_radial else ()
 
 
 def class_of(config: RunConfig, row_transform: RowTransform) -> HalfspaceClass:
@@ -104,18 +103,15 @@ _LEAST_SCALE = 1e-150
 """Below it, squares of what features differ by are lost."""
 
 
-def estimate_radial(
-    run: Run, source: Source, config: RunConfig, blocks: RowRanges | None = None, *, held_out: float = 0.0
-) -> Radial:
+def estimate_radial(run: Run, source: Source, config: RunConfig, *, held_out: float = 0.0) -> Radial:
     """Return the radial transform of the rows, estimated without a share `held_out` of them.
 
-    From `blocks`, by default windows from everywhere: of more than 2^21 rows a pass reads a
-    quarter, and two to four passes are made.
+    From windows from everywhere: of more than 2^21 rows a pass reads a quarter, and two to four
+    passes are made.
     """
     size, centre = _sample_size(config, source.dim), centre_of(config)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
-    stream = Stream.POSITION_SHARE
-    some, more = (blocks or windows_over(source, rows, config.seed, stream) for rows in (4 * size, wanted))
+    some, more = (windows_over(source, rows, config.seed, Stream.POSITION_SHARE) for rows in (4 * size, wanted))
 
     def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
         fresh = Sample(config.seed, Stream.SHARES, held_out)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamhalf import results
-from streamhalf.algorithms.assemble import assemble, halfspace_of, held_out_error
+from streamhalf.algorithms.assemble import assemble, held_out_error
 from streamhalf.algorithms.driver import fit, localize
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import RunPlan, plan_for_rows
@@ -21,7 +21,6 @@ from streamhalf.algorithms.state import LocalizationState
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.binomial import binomial_upper
-from streamhalf.kernels.plane import Plane
 from streamhalf.results import (
     Advice,
     AdviceCode,
@@ -110,24 +109,6 @@ def test_error__upper_bound_pays_for_the_choice_among_candidates(finished: tuple
     assert error.tau == 0.0025
     assert error.upper == binomial_upper(wrong, n_rows, 0.0025 / len(state.planes))
     assert error.upper > binomial_upper(wrong, n_rows, 0.0025) > error.empirical
-
-
-def test_halfspace__is_that_of_stored_rows(finished: tuple[RunPlan, LocalizationState]) -> None:
-    _, state = finished
-    stored = Plane(np.array([3.0, -2.0]), 0.5)
-    planes = tuple(stored if i == state.chosen else plane for i, plane in enumerate(state.planes))
-    found = halfspace_of(dataclasses.replace(state, planes=planes))
-    assert (found.normal, found.offset) == ((3.0, -2.0), -0.5)
-    assert halfspace_of(dataclasses.replace(state, errors=None)) is None
-
-
-def test_answer__a_rejected_run_has_a_halfspace_and_an_error(answer: Answer) -> None:
-    found = answer(test_results=(NO,))
-    assert found.verdict is Verdict.REJECTED
-    assert found.error.empirical == pytest.approx(0.05, abs=0.01)
-    assert found.halfspace is not None
-    assert found.rows_needed is None
-    assert found.held_out is not None
 
 
 def test_answer__nothing_learned_has_neither(answer: Answer) -> None:

@@ -34,13 +34,6 @@ def test_choose__a_gain_within_a_standard_error_goes_to_the_favourite(ahead: int
     assert choose(found, [1]) == 1
 
 
-def test_choose__errors_that_both_make_do_not_blur_the_gain() -> None:
-    alone = counted(rows(0, 104), rows(0, 100))  # 4 of 4 rows: two standard errors
-    assert choose(alone, [0]) == 1
-    apart = counted(rows(0, 104), rows(200, 300))  # 4 of 204 rows: a third of one
-    assert choose(apart, [0]) == 0
-
-
 def test_choose__the_best_of_the_favourites_speaks_for_them() -> None:
     found = counted(rows(0, 60), rows(0, 50), rows(100, 145), rows(100, 160))
     assert choose(found, [0, 1]) == 1

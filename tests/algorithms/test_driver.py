@@ -173,12 +173,3 @@ def test_certify__reads_a_pilot_and_then_all_rows_once() -> None:
     assert result.error.empirical == wrong / N_ROWS
     assert result.certificate.n_errors == wrong
     assert result.halfspace == halfspace
-
-
-def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
-    coin = np.where(np.random.default_rng(5).random(N_ROWS) < 0.5, 1, -1).astype(np.int8)
-    result, _ = fit((DATA[0], coin))
-    labels = result.error.by_label
-    assert labels.guess_error == pytest.approx(0.5, abs=0.01)
-    assert Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error) in result.notices
-    assert result.verdict is not Verdict.ACCEPTED

@@ -9,8 +9,8 @@ import pytest
 
 from streamhalf.algorithms import driver
 from streamhalf.kernels.binomial import binomial_upper
-from streamhalf.results import FitResult, Method, Notice, NoticeCode, Outcome, Stop, StopReason, Verdict
-from tests.algorithms.runs import draw, names_of, serial_run
+from streamhalf.results import FitResult, Method, Outcome, Stop, StopReason, Verdict
+from tests.algorithms.runs import draw, serial_run
 
 SIZES = [300, 1_000, 3_000]
 
@@ -78,15 +78,6 @@ def test_few_rows__have_a_certificate(n_rows: int) -> None:
     assert result.passes[-1].name == "certificate"
 
 
-@pytest.mark.parametrize("label", [1, -1])
-def test_few_rows__of_one_class_are_told(label: int) -> None:
-    X, _ = draw(300)
-    result = fit((X, np.full(300, label, dtype=np.int8)))
-    assert result.notices[0] == Notice.of(NoticeCode.ONE_CLASS, label=label)
-    assert Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=label, error=0.0) in result.notices
-    assert (result.verdict, result.error.empirical) == (Verdict.INCONCLUSIVE, 0)
-
-
 @pytest.mark.parametrize("through", ["any", "centre"])
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 20])
 def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
@@ -94,12 +85,6 @@ def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.halfspace is not None
     assert len(result.halfspace.normal) == 3
-
-
-def test_few_rows__take_a_sample_and_one_pass() -> None:
-    with serial_run(draw(500), eps="auto", seed=1) as (run, source, config, _):
-        driver.fit(run, source, config)
-        assert names_of(run)[:2] == ["sample", "final"]
 
 
 def test_few_rows__for_all_tests_may_be_enough_to_learn_from() -> None:
@@ -114,11 +99,3 @@ def test_few_rows__for_all_tests_may_be_enough_to_learn_from() -> None:
     assert result.error.n_rows == pytest.approx(10_000, abs=6 * 0.43 * 200)
     # 5% noise, and what is not learnt; six standard deviations of 10,000 rows are 0.013
     assert result.error.empirical < 0.065
-
-
-def test_few_rows__labels_that_are_a_coin_beat_no_guess() -> None:
-    coin = np.where(np.random.default_rng(5).random(1_000) < 0.5, 1, -1).astype(np.int8)
-    result = fit((draw(1_000)[0], coin))
-    assert not result.error.beats_guess
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert any(one.code is NoticeCode.NO_BETTER_THAN_GUESS for one in result.notices)

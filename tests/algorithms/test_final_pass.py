@@ -87,16 +87,6 @@ def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(finished: tuple[L
             assert found[name].null_quantile == pytest.approx(one.null_quantile, rel=1e-3)
 
 
-def test_final__what_it_says_and_what_it_measured_are_kept(finished: tuple[LocalizationState, list[Step]]) -> None:
-    state, requests = finished
-    assert state.held_out == requests[-1].subset
-    assert state.errors.n_rows == len(rows_of(state.held_out))
-    assert state.chosen == int(np.argmin(state.errors.errors))
-    assert state.moments.n_rows == state.candidates[0].n_seen
-    about = {one.candidate for one in final_judgements(state) if one.tester == "slab mass"}
-    assert about == set(range(len(state.candidates)))
-
-
 @pytest.mark.parametrize("per_batch", [1, 2])
 def test_final__batches_equal_one_batch(
     centred: tuple[LocalizationState, list[Step]], per_batch: int, monkeypatch: pytest.MonkeyPatch

@@ -187,15 +187,6 @@ def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> 
     assert len(rows_of(requests[-1].subset)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
 
 
-def test_budget__an_update_wants_its_accepted_rows_over_delta(script: Script) -> None:
-    algorithm = make_algorithm()
-    _, deltas, requests = advance_while_updating(algorithm, script, itertools.repeat(0.0))
-    for delta, request in zip(deltas, requests, strict=True):
-        wanted = int(algorithm.plan.accepted_rows / delta) + 1
-        # whole windows, less the rows that are held out
-        assert len(rows_of(request.subset)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
-
-
 def test_budget__auto_eps_measures_errors_on_all_that_is_held_out(script: Script) -> None:
     algorithm = make_algorithm(eps="auto")
     assert algorithm.plan.final_rows == N_ROWS // 2
@@ -232,13 +223,6 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     assert all(beta < 3 * EPS for beta in state.final.betas)
     tested = {request.name for request in requests} - {"refine", "thresholds"}
     assert {test_result.pass_name for test_result in state.test_results} == tested
-
-
-def test_run__whatever_learning_passes_take_the_same_rows_are_held_out() -> None:
-    held_out = {
-        frozenset(rows_of(make_algorithm(sampling=rows).row_split.held_out_subset())) for rows in ("windows", "rows")
-    }
-    assert len(held_out) == 1
 
 
 def path_of(state: LocalizationState) -> tuple[Candidate, ...]:
@@ -314,14 +298,6 @@ def test_turned__is_tried_once_where_accepted_rows_are_mostly_noise(script: Scri
     calm, _, _ = advance_while_updating(algorithm, script, itertools.repeat(0.1))
     assert calm.turned is None
     assert len(calm.candidates) == len(state.candidates) - 1
-
-
-def test_stage_and_outcome__are_two_things() -> None:
-    # doubts do not change what is done next
-    doubt = TestResult("largest moment", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 9)
-    state = replace(after_initial(make_algorithm()), test_results=(doubt,))
-    assert (state.stage, state.outcome) == (Stage.UPDATE, Outcome.INCONCLUSIVE)
-    assert make_algorithm().next_step(state) is not None
 
 
 def measured(*errors: int, candidates: int, outcome: Outcome) -> LocalizationState:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.plan import FIRST_DELTA, RunPlan, plan_for_eps, plan_for_rows, scales
+from streamhalf.algorithms.plan import RunPlan, plan_for_eps, plan_for_rows
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
@@ -68,23 +68,6 @@ def test_plan_for_eps__every_tester_of_the_final_pass_is_conclusive(dim: int, ep
         assert update.rows_needed() <= n_rows * delta
         if dim <= WIDE_DIM:
             assert update.find(MomentTester).rows_for(0.2) <= n_rows * delta
-
-
-def test_rows_for_step__coarse_steps_look_at_no_more_rows_than_say_something_new() -> None:
-    plan = plan_for_rows(10**8, 4, DEFAULT)
-    looked_at = [plan.rows_for_step(delta) for delta in (1.0, *plan.deltas)]
-    assert looked_at == sorted(looked_at)
-    assert looked_at[0] == plan.ample_rows < plan.final_rows == looked_at[-1]
-    assert plan.ample_rows >= 4 * plan.tested_rows
-
-
-@given(delta=st.floats(1e-4, 0.5))
-def test_scales__halve_down_to_the_finest(delta: float) -> None:
-    first, *others = scales(delta, FIRST_DELTA)
-    assert first == 0.5
-    assert (others or [first])[-1] == pytest.approx(delta, rel=0.12 if not others else 1e-12)
-    assert all(b == a / 2 for a, b in itertools.pairwise(others))
-    assert all(0.45 * a < b < 0.91 * a for a, b in itertools.pairwise([first, *others[:1]]))
 
 
 @pytest.mark.parametrize("dim", DIMS)
@@ -148,15 +131,6 @@ def test_plan_for_rows__deals_out_no_more_than_there_is(dim: int, factor: float,
         assert plan.final_rows <= 4 * base.final_rows
 
 
-@pytest.mark.parametrize("n_rows", [10**6, 10**8])
-def test_plan_for_rows__half_of_many_rows_is_held_out(n_rows: int) -> None:
-    plan = plan_for_rows(n_rows, 4, DEFAULT)
-    assert plan.held_out == 0.5
-    assert plan.required_rows <= n_rows
-    if plan.sampling is Sampling.REUSE:  # where all rows are read in any case, all are learnt from
-        assert plan.required_rows > 0.9 * n_rows
-
-
 @pytest.mark.parametrize("dim", [2, 10])
 def test_plan_for_rows__learning_goes_deeper_than_eps_where_rows_allow(dim: int) -> None:
     for n_rows in (10**6, 10**7, 10**8):
@@ -184,14 +158,6 @@ def test_finest_scales__of_wedge_and_slabs_are_conclusive_and_as_fine_as_can_be(
         context = plan.context(Stage.FINAL, DEFAULT)
         finer = kind.of(replace(context, eps=0.97 * scale, slab_eps=0.97 * scale))
         assert scale == least or finer.rows_needed() > rows
-
-
-def test_plan_for_rows__updates_get_their_share_of_more_rows() -> None:
-    config = RunConfig(eps=0.1, sampling="rows")
-    base = plan_for_eps(0.1, 4, config)
-    richer = plan_for_rows(3 * base.required_rows, 4, config)
-    assert 3 * base.update_rows <= richer.update_rows <= 4 * base.update_rows
-    assert richer.final_rows == 3 * base.final_rows
 
 
 def test_plan_for_rows__too_few_rows_name_the_rows_of_the_coarsest_scale() -> None:

@@ -48,13 +48,6 @@ def test_make_plan__windows_are_read_with_the_rows_that_are_held_out_in_them() -
     assert sum(one.nbytes for one in learning) <= final.nbytes
 
 
-def test_make_plan__for_an_eps_names_the_rows() -> None:
-    record = streamhalf.plan(dim=4, eps=0.1)
-    assert record.rows == record.rows_needed == plan_for_eps(0.1, 4, RunConfig(eps=0.1)).n_rows
-    assert record.conclusive
-    assert record.promises[-1].eps <= 0.1
-
-
 def test_make_plan__the_rows_that_it_names_are_enough() -> None:
     for eps, dim in itertools.product((0.1, 0.02), (2, 8)):
         needed = streamhalf.plan(dim=dim, eps=eps).rows_needed

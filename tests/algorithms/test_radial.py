@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 
 from streamhalf.algorithms import transform as radial
 from streamhalf.algorithms.transform import estimate_radial, settle
-from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.errors import TransformError
 from tests.algorithms.runs import names_of, serial_run
 
@@ -71,19 +70,6 @@ def test_estimate__passes_take_it_from_some_rows_to_all(monkeypatch: pytest.Monk
     expected = shape_of(tyler.matrix)
     left, before = (np.abs(shape_of(one.matrix) - expected).max() for one in (found, rough))
     assert left < before / 10
-
-
-def test_estimate__rows_held_out_and_rows_elsewhere_have_no_part_in_it() -> None:
-    X, y = draw(6000)
-    with serial_run((X, y), feature_transform="radial", seed=3) as (run, source, config, _):
-        first = estimate_radial(run, source, config, held_out=0.4)
-        assert run.passes[-1].rows_accepted == pytest.approx(3600, abs=200)
-        half = RowRanges.of((RowRange(0, 3000),))
-        elsewhere = estimate_radial(run, source, config, half)
-        assert run.passes[-1].rows_read == 3000
-    assert not np.allclose(first.matrix, elsewhere.matrix)
-    tyler, _ = settle(X[:3000], centre="auto")
-    np.testing.assert_allclose(shape_of(elsewhere.matrix), shape_of(tyler.matrix), rtol=1e-3)
 
 
 def test_estimate__reads_windows_from_all_over_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:

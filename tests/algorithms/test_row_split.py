@@ -72,24 +72,6 @@ def test_windows__a_share_has_the_rows_it_should_give_or_take_a_window(
     assert abs(share.blocks.n_rows - expected) <= row_split.window_rows + (1 / kept)
 
 
-def test_windows__whole_ones_are_counted_exactly() -> None:
-    row_split = make_deal(64 * 1_000)
-    assert row_split.learning_rows == 32_000
-    for cursor, wanted in ((0, 3_200), (3_200, 3_200), (6_400, 25_600)):
-        share = row_split.take(cursor, wanted)
-        assert share.blocks.n_rows == 2 * wanted
-        assert (share.blocks.bounds % 64 == 0).all()
-    assert row_split.take(32_000, 10).blocks.n_rows == 0
-    assert row_split.take(31_999, 1).blocks.n_rows == 0  # the last window went to the pass before
-
-
-def test_windows__are_cut_inside_chunks_and_at_the_end() -> None:
-    row_split = make_deal(1_050, held_out=0.0, chunk_rows=100)
-    taken = [row_split.take(i, 1).blocks for i in range(1_050)]
-    starts = sorted(rows.start for ranges in taken for rows in ranges)
-    assert starts == [100 * i + j for i in range(11) for j in (0, 64) if 100 * i + j < 1_050]
-
-
 def test_windows__of_a_pass_are_chunks_drawn_from_everywhere() -> None:
     # of 1,600 chunks a pass has those of about two groups of 64, over 50 parts of 32 chunks. Chi²
     # with 49 degrees beyond its quantile at 1e-6 has this probability for each of 4 cases.
@@ -118,15 +100,6 @@ def test_windows__of_a_pass_are_one_range_of_each_segment() -> None:
     assert split.take(0, 64).blocks != make_deal(8_000_000, seed=1).take(0, 64).blocks
 
 
-def test_windows__of_a_small_pass_are_of_random_segments() -> None:
-    places = [make_deal(8_000_000, seed=i).take(0, 64 * 5).blocks.bounds[:, 0] for i in range(200)]
-    assert {len(one) for one in places} <= {10, 11}  # half of the rows are held out
-    limit = stats.chi2.isf(1e-6, 49)
-    counts, _ = np.histogram(np.concatenate(places), bins=50, range=(0, 8_000_000))
-    expected = counts.sum() / 50
-    assert ((counts - expected) ** 2 / expected).sum() < limit
-
-
 def test_windows__touch_a_group_of_chunks_and_as_many_as_they_need() -> None:
     # 1,000 chunks of 10,000 rows: 2% of the rows fill 20 chunks, and lie in one group or two
     row_split = make_deal(10_000_000, chunk_rows=10_000)
@@ -148,13 +121,6 @@ def test_rows__shares_are_intervals_of_the_learning_uniforms(n_rows: int, seed: 
     assert share.high == 0.25 + 2 * (n_rows // 4) / n_rows
     block = Block(np.zeros((n_rows, 1)), np.ones(n_rows, dtype=np.int8), np.arange(n_rows))
     assert share.restrict(LabelCounts()).map(block).n_rows == len(rows_of(share))
-
-
-def test_rows__a_share_is_a_fair_sample_of_every_part() -> None:
-    # each of 40 parts expects 250 of its 1000 rows, standard deviation 13.7: farther than 60 has
-    # probability 1e-5 each
-    taken = rows_of(make_deal(40_000, Sampling.ROWS).take(4_000, 10_000)) // 1_000
-    assert np.abs(np.bincount(taken, minlength=40) - 250).max() <= 60
 
 
 def test_reuse__every_pass_begins_with_the_first_row_for_learning() -> None:

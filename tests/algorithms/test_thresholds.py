@@ -56,13 +56,6 @@ def test_fit__through_the_centre_has_no_threshold() -> None:
     assert "thresholds" not in [record.name for record in result.passes]
 
 
-def test_fit__balanced_labels_are_learnt_through_the_centre_and_promise_a_constant() -> None:
-    X, y, _ = draw(0.5, flipped=0.05)
-    result = fit((X, y))
-    assert result.promises[0].constant is not None
-    assert abs(result.halfspace.offset) < 0.02
-
-
 def test_fit__a_rare_label_is_told() -> None:
     X, y, _ = draw(0.004, flipped=0.0)
     result = fit((X, y))

@@ -112,12 +112,6 @@ def test_auto__features_that_stand_still_leave_the_stored_position() -> None:
             fit((rows, Y), feature_transform=kind)
 
 
-def test_fixed__position_is_not_left() -> None:
-    result = fit((X @ MIXING, Y), feature_transform="stored")
-    assert (result.verdict, result.transform.kind) == (Verdict.REJECTED, "stored")
-    assert result.transforms == ()
-
-
 def test_look__sees_no_held_out_row(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

@@ -99,18 +99,6 @@ def test_update__maps_back_with_the_inverse_root(delta: float) -> None:
     assert distance(printed / np.linalg.norm(printed), planted.v) > 0.1
 
 
-def test_update__judges_acceptance_first() -> None:
-    block, planted = draw()
-    found, outcome = run_update(block, planted.v, 0.125)
-    acceptance = outcome.test_results[0]
-    assert acceptance.tester == "acceptance"
-    assert acceptance.outcome is Outcome.PASSED
-    assert acceptance.evidence[0].observed == found.n_accepted / found.n_seen
-    assert found.n_seen == acceptance.n_rows == N_ROWS
-    assert [one.tester for one in outcome.test_results[1:]] == ["largest moment", "second moment", "quadratics"]
-    assert {one.n_rows for one in outcome.test_results[1:]} == {found.n_accepted}
-
-
 @pytest.mark.parametrize("marginal", ["hole", "spike"])
 def test_update__sees_what_moments_over_all_rows_do_not(marginal: str) -> None:
     block, planted = draw(marginal=marginal)

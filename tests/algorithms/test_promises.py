@@ -1,13 +1,27 @@
-"""Which promise the tests of the steps support, and which of several leads."""
+"""What tests of the steps promise, what a plan may expect of them, and every way to a verdict."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from streamhalf.algorithms.promises import StepOutcome, as_refinement, best_promise, promises
-from streamhalf.results import Outcome, PromiseRecord, Role, TestResult
+from streamhalf import RunConfig
+from streamhalf.algorithms.plan import plan_for_eps, plan_for_rows
+from streamhalf.algorithms.promises import (
+    GOOD_CONSTANT,
+    StepOutcome,
+    as_refinement,
+    best_promise,
+    decide,
+    expected_promises,
+    promises,
+    rows_for_good_constant,
+)
+from streamhalf.results import Outcome, PromiseRecord, Role, TestResult, Verdict
 from streamhalf.testers.constants import FINEST_SCALE, constant_by_scale
 
 
@@ -50,11 +64,6 @@ def test_promises__a_scale_that_was_repeated_needs_every_repetition() -> None:
 def test_promises__doubts_of_an_extra_test_do_not_end_them() -> None:
     extra = StepOutcome(0.5, (make_result(Outcome.INCONCLUSIVE, Role.EXTRA),), 0.4)
     assert [one.deviation for one in promises([step(1.0), extra])] == [0.4]
-
-
-def test_promises__a_repeated_scale_counts_with_its_worst() -> None:
-    found = promises([step(1.0, 0.01), step(0.5, 0.01), step(0.5, 0.03), step(0.5, 0.02)])
-    assert [one.deviation for one in found] == [0.03]
 
 
 def test_promises__no_constant_without_a_test_in_every_direction() -> None:
@@ -136,3 +145,98 @@ def test_as_refinement__doubts_count_where_no_scale_passed_and_rejections_always
 def test_promises__no_constant_where_scales_are_left_out() -> None:
     assert promises([step(1.0), step(0.01)])[0].constant is None
     assert promises([step(1.0), step(0.5), step(0.26)])[-1].constant is not None
+
+
+DEFAULT = RunConfig()
+
+
+@pytest.mark.parametrize("dim", [1, 4, 30])
+@pytest.mark.parametrize("n_rows", [10**6, 10**8])
+def test_expected_promises__name_scales_of_the_plan_and_their_constants(dim: int, n_rows: int) -> None:
+    plan = plan_for_rows(n_rows, dim, DEFAULT)
+    found = expected_promises(plan, DEFAULT)
+    assert found
+    assert {one.delta for one in found} <= set(plan.deltas)
+    assert all(one.eps == one.delta / 2 for one in found)
+    assert min(one.eps for one in found) <= plan.eps
+    assert all((one.constant is not None) == (one.delta >= FINEST_SCALE) for one in found)
+    assert all(one.constant is None or one.constant >= 1 for one in found)
+    assert all(one.deviation is not None and one.deviation > 0 for one in found)
+
+
+def test_expected_promises__more_rows_support_better_constants() -> None:
+    few, many = (
+        expected_promises(replace(plan_for_rows(10**6, 4, DEFAULT), final_rows=rows), DEFAULT)
+        for rows in (500_000, 2_000_000)
+    )
+    better = dict.fromkeys(one.delta for one in many)
+    assert {one.delta for one in few} <= set(better)
+    for one in few:
+        other = next(more for more in many if more.delta == one.delta)
+        assert other.constant <= one.constant
+        assert other.deviation <= one.deviation
+
+
+@pytest.mark.parametrize("parameters", [{"degree": 2}, {"degree": 6}])
+def test_expected_promises__none_without_a_null_of_quadratics(parameters: dict) -> None:
+    config = RunConfig(**parameters)
+    assert expected_promises(plan_for_eps(0.1, 4, config), config) == ()
+
+
+@pytest.mark.parametrize(("dim", "eps"), [(2, 0.048), (2, 0.1), (10, 0.082)])
+def test_rows_for_good_constant__support_one_and_a_tenth_less_do_not(dim: int, eps: float) -> None:
+    plan = plan_for_rows(400_000, dim, DEFAULT)
+    found = rows_for_good_constant(plan, DEFAULT, eps)
+    assert found is not None
+    assert found > plan.n_rows
+    constants = []
+    for share in (1.02, 0.9):
+        final = int(share * found / plan.n_rows * plan.final_rows)
+        more = replace(plan, finest_delta=2 * eps, final_rows=final)
+        constants.append(expected_promises(more, DEFAULT)[-1].constant)
+    assert constants[0] <= 0.98 * GOOD_CONSTANT < constants[1]
+
+
+def test_rows_for_good_constant__are_a_tenth_more_where_chance_alone_was_against_it() -> None:
+    plan = plan_for_rows(2_000_000, 4, DEFAULT)
+    assert rows_for_good_constant(plan, DEFAULT, 0.25) == 2_200_000
+
+
+PASSED, DOUBT, NO, SILENT = (Outcome.PASSED, Outcome.INCONCLUSIVE, Outcome.REJECTED, Outcome.NOT_JUDGED)
+UNSETTLED, USELESS, CERTIFIED = {"settled": False}, {"useful": False}, {"certified": True}
+AS_TEST = {"promise": Verdict.PASSED}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "given", "verdict"),
+    [
+        ((), {}, Verdict.ACCEPTED),
+        ((PASSED, PASSED), {}, Verdict.ACCEPTED),
+        ((PASSED, SILENT), {}, Verdict.ACCEPTED),
+        ((PASSED, DOUBT), {}, Verdict.INCONCLUSIVE),
+        ((DOUBT, NO), {}, Verdict.REJECTED),
+        ((NO, PASSED, PASSED), {}, Verdict.REJECTED),
+        # the verdict of passing is what it is told
+        ((PASSED,), AS_TEST, Verdict.PASSED),
+        ((DOUBT,), AS_TEST, Verdict.INCONCLUSIVE),
+        ((NO,), AS_TEST, Verdict.REJECTED),
+        # what could not be settled is inconclusive, but a rejection stands
+        ((PASSED,), UNSETTLED, Verdict.INCONCLUSIVE),
+        ((), UNSETTLED, Verdict.INCONCLUSIVE),
+        ((NO,), UNSETTLED, Verdict.REJECTED),
+        # a certificate stands whatever the testers say, and the theorem is more
+        ((DOUBT,), CERTIFIED, Verdict.CERTIFIED),
+        ((NO,), CERTIFIED, Verdict.CERTIFIED),
+        ((NO,), UNSETTLED | CERTIFIED, Verdict.CERTIFIED),
+        ((), UNSETTLED | CERTIFIED, Verdict.CERTIFIED),
+        ((PASSED,), CERTIFIED, Verdict.ACCEPTED),
+        # what a constant guess can do is neither accepted nor certified
+        ((PASSED,), USELESS, Verdict.INCONCLUSIVE),
+        ((PASSED,), USELESS | CERTIFIED, Verdict.INCONCLUSIVE),
+        ((DOUBT,), USELESS | CERTIFIED, Verdict.INCONCLUSIVE),
+        ((NO,), USELESS | CERTIFIED, Verdict.REJECTED),
+    ],
+)
+def test_decide(outcomes: tuple[Outcome, ...], given: dict[str, Any], verdict: Verdict) -> None:
+    for order in itertools.permutations(outcomes):
+        assert decide(map(make_result, order), **given) is verdict
