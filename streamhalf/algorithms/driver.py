@@ -284,7 +284,6 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
 def moment_test_result(
     tester: MomentTester, config: RunConfig, data: results.DataRecord, result: Any
 ) -> results.MomentTestResult:
-    """Return the result of testing all rows as they are stored."""
     test_results = tester.judge(result, n_seen=data.rows)
     return results.MomentTestResult(
         verdict=decide(test_results, promise=results.Verdict.PASSED),
@@ -300,7 +299,6 @@ def moment_test_result(
 
 
 def certify(run: Run, source: Source, config: RunConfig, halfspace: results.Halfspace) -> results.CertifyResult:
-    """Return the certified interval of a given classifier."""
     require_room(source.dim, config.certificate_memory)
     kind = (
         results.Transform.ISOTROPIC

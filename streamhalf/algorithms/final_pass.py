@@ -118,7 +118,6 @@ class FinalPass:
         return Viewed(reduction, RowView(Sample(self.config.seed, Stream.SHARES, 0.0, top)))
 
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
-        """All candidates, then all baselines, among stored rows."""
         pulled = (self.row_transform.to_stored(candidate.plane) for candidate in state.candidates)
         members = tuple(one.plane for one in self.baselines)
         if self.config.through == HalfspaceClass.CENTRE:  # of the transform, which a sample knew about
@@ -191,7 +190,6 @@ def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
 
 
 def _finish(state: LocalizationState, share: RowSubset) -> LocalizationState:
-    """The state after the last batch."""
     outcome = WedgeOutcome.joined(state.batches) if state.batches else None
     about_candidates = (
         results.replace(one, pass_name="final", stage=Stage.FINAL) for one in (outcome.test_results if outcome else ())

@@ -69,13 +69,11 @@ class CertificatePlan:
 
     @classmethod
     def of(cls, certification: Certification) -> CertificatePlan:
-        """The values of a certification."""
         names = {field.name for field in dataclasses.fields(cls)} - {"transform"}
         values = {name: getattr(certification, name) for name in names}
         return cls(transform=certification.row_transform.record, **values)
 
     def certification(self, seed: int) -> Certification:
-        """The certification, for rows that are drawn with a seed."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         record = values.pop("transform")
         return Certification(row_transform=with_seed(record, seed), seed=seed, **values)
@@ -127,7 +125,6 @@ class Measurement:
 
     @property
     def start(self) -> LocalizationState:
-        """The state before the final pass."""
         state = self.path.state
         return replace(state, plan=replace(state.plan, n_rows=self.n_rows), pinned=self.path.chosen)
 
@@ -155,7 +152,6 @@ class Measurement:
 
     @property
     def reference(self) -> Reference:
-        """What held-out rows are like."""
         path, config = self.path, self.config
         held_rows, halfspace = path.held_out * path.first_rows, results.Halfspace.of(path.plane)
         return Reference.of(path.first_rows, held_rows, config, halfspace, self.row_transform, path.state)
@@ -231,22 +227,18 @@ class KeptState:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all looks."""
         return self.looks[-1].stop
 
     @property
     def measurement(self) -> Measurement:
-        """The statistics behind the partials."""
         last = self.looks[-1]
         return Measurement(path=self.path, seed=last.seed, tau=last.tau, n_rows=self.n_rows)
 
     def next_look(self, n_rows: int, seed: int) -> Measurement:
-        """The statistics of the rows that follow."""
         tau = look_tau(self.tau, len(self.looks) + 1)
         return Measurement(path=self.path, seed=seed, tau=tau, n_rows=n_rows)
 
     def merged(self, finals: Sequence[Any], closing: Any, look: Measurement) -> tuple[tuple[Any, ...], Any]:
-        """The partials of all rows, with those of the new ones."""
         found = tuple(
             reduction.combine(in_segments(old, self.n_rows, look.n_rows, new), new)
             for reduction, old, new in zip(look.batches(), self.finals, finals, strict=True)
@@ -254,7 +246,6 @@ class KeptState:
         return found, look.closing().combine(self.closing, closing)
 
     def save(self, folder: Folder) -> None:
-        """Write the state, and its result beside it."""
         result = results.to_json(self.result)
         told = {"tau": self.tau, "path": self.path, "result": result}
         write_sealed(folder, MANIFEST, _SCHEMA, told, (self.finals, self.closing))

@@ -212,7 +212,6 @@ class Localization:
         return min(int(state.plan.accepted_rows / rate) + 1, self._rows_left(state))
 
     def _rows_left(self, state: LocalizationState) -> int:
-        """Rows that updates may still use."""
         used = 0 if state.sampling is Sampling.REUSE else state.cursor
         return max(0, state.plan.learning_rows - used)
 

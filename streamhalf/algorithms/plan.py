@@ -116,7 +116,6 @@ class RunPlan:
 
     @property
     def first_delta(self) -> float:
-        """The scale of the first update."""
         return first_scale(self.threshold, adaptive=self.adaptive)
 
     def rate(self, delta: float) -> float:
@@ -125,7 +124,6 @@ class RunPlan:
 
     @property
     def learning_rows(self) -> int:
-        """Rows of the first pass and all updates."""
         if self.sampling is Sampling.REUSE:
             last = math.ceil(self.accepted_rows / self.rate(self.finest_delta))
             return max(self.initial_rows, last)
@@ -137,7 +135,6 @@ class RunPlan:
 
     @property
     def can_learn(self) -> bool:
-        """True if the rows that are not held out are enough for updates."""
         return self.learning_rows + self.final_rows <= self.n_rows
 
     @property

@@ -244,7 +244,6 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
 
 
 def held_by_fit(source: Source, config: RunConfig) -> int:
-    """Return the most bytes that the partials of any pass of a fit take in a task."""
     plan = plan_for_rows(source.n_rows, source.dim, config)
     return max(held_by_learning(plan, config), held_by_certificate(config, source.dim))
 

@@ -128,7 +128,6 @@ class StepTest:
     seed: int
 
     def needs(self) -> Reduction[Any, Any]:
-        """The statistics of the testers over the rows that the step accepts."""
         needs = self.tester_set.needs()
         if self.frame is None:
             return needs

@@ -63,12 +63,10 @@ class RowSubset:
     high: float = 1.0
 
     def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
-        """Return the reduction over the subset's rows only."""
         return sampled(reduction, Sample(self.seed, Stream.SHARES, self.low, self.high))
 
     @property
     def record(self) -> HeldOutRecord:
-        """The subset's rows, neighbouring blocks joined."""
         joined = self.blocks.joined().bounds.tolist()
         return HeldOutRecord(tuple((start, stop) for start, stop in joined), self.low, self.high)
 
@@ -94,7 +92,6 @@ class RowSplit:
         return math.ceil(self.n_rows * (1 - self.held_out))
 
     def held_out_subset(self) -> RowSubset:
-        """The rows that no pass learns from."""
         return RowSubset(RowRanges.of(self.blocks), self.seed, 0.0, self.held_out)
 
     def take(self, cursor: int, n_rows: int) -> RowSubset:
@@ -191,7 +188,6 @@ def pilot(n_rows: int, wanted: int, *, seed: int) -> RowRanges:
 
 
 def row_split_for(source: Source, plan: RunPlan, config: RunConfig) -> RowSplit:
-    """Return the row split of a run."""
     return RowSplit(
         seed=config.seed,
         n_rows=source.n_rows,

@@ -233,7 +233,6 @@ class Measured:
 
     @property
     def is_tested(self) -> bool:
-        """True if the tests have all their rows."""
         return self.n_tested >= self.for_tests
 
     def measurement(self, share: float = 1.0) -> Measurement:
@@ -241,7 +240,6 @@ class Measured:
         return Measurement(path=self.path, seed=self.seed, tau=self.tau * share, n_rows=self.for_tests)
 
     def state(self) -> LocalizationState:
-        """What is known of the candidates and the steps."""
         pinned = self.path.chosen if self.n_closing else None
         return replace(self.judged or self.measurement().start, errors=self.errors, pinned=pinned)
 
@@ -276,7 +274,6 @@ class Measured:
         return Bundle(measurement.final().batches(replace(measurement.start, errors=self.errors)))
 
     def closing_needs(self) -> Bundle:
-        """Statistics of the certificate pass."""
         return self.measurement().closing()
 
     def _choose(self) -> None:
@@ -361,13 +358,11 @@ class StreamState:
         self.n_paths += 1
 
     def pair(self) -> PlaneErrors:
-        """Errors of the current path and of its rival on the same rows."""
         assert self.current is not None
         assert self.rival is not None
         return PlaneErrors((self.current.path.plane, self.rival.path.plane), 1)
 
     def statistic_of(self, path: Learning) -> Reduction[Any, Any]:
-        """The statistic of the step under way."""
         return path.step(self._config(path.number))[1]
 
     def _config(self, number: int) -> RunConfig:

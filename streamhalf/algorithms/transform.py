@@ -307,7 +307,6 @@ def _look(kind: Transform, block: Block, plan: RunPlan, config: RunConfig) -> Tr
 
 
 def transform_of_sample(kind: Transform, block: Block, config: RunConfig) -> RowTransform:
-    """Return the transform of a kind, estimated from rows in memory."""
     if kind is Transform.STORED:
         return Identity()
     if block.n_rows == 0:
@@ -325,5 +324,4 @@ def transform_of_sample(kind: Transform, block: Block, config: RunConfig) -> Row
 
 
 def in_transform(config: RunConfig, kind: Transform) -> RunConfig:
-    """The configuration, with its transform fixed."""
     return replace(config, feature_transform=kind.value)

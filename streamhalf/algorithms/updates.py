@@ -91,7 +91,6 @@ class ProperLearner:
     most: float = 0.0
 
     def needs(self) -> Bundle:
-        """Statistics of the testers and the Chow vector, in one read."""
         tester = self.tester_set.find(MomentTester)
         # a median of means over O(log(d / tau)) groups is within a constant of the best estimate
         # of every coordinate with probability 1 - tau; odd, so that the median is a group's mean
@@ -126,7 +125,6 @@ class LocalizedUpdate:
     number: int
 
     def needs(self) -> Viewed:
-        """Algorithm 1's statistics over the accepted rows, in the frame."""
         sample = Sample(self.seed, Stream.UPDATES + self.number)
         return Viewed(self.learner.needs(), RowView(sample, accept=self.frame))
 
@@ -178,7 +176,6 @@ class Refine:
         return min(_REACH * scale, max(_LEAST_REACH * self.start.delta, room))
 
     def needs(self) -> Viewed:
-        """The rows next to the plane."""
         sample = RowSample(self.size, self.seed, Stream.REFINE_SAMPLE)
         return Viewed(sample, RowView(accept=MarginBand(self.start.plane, self.reach)))
 
