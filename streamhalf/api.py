@@ -559,15 +559,15 @@ def watch(
             f"tolerance: {tolerance:g} given; must be a share of rows, between 0 and 1 (0.01 is one percent)"
         )
     usable_halfspace(result)
-    from streamhalf.monitoring import Looks, look_at, reference_of
+    from streamhalf.monitoring import look_at, reference_of
 
     reference_of(result)
     if state is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"state": state})
     source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
     source = like_fitted(result, source)
-    looks = Looks.read(None if state is None else Folder(os.fspath(state), storage_options), result)
-    work = partial(look_at, source=source, result=result, looks=looks, tolerance=tolerance, tau=config.tau)
+    folder = None if state is None else Folder(os.fspath(state), storage_options)
+    work = partial(look_at, source=source, result=result, folder=folder, tolerance=tolerance, tau=config.tau)
     return execute("watch", source, config, work, client, observer)
 
 

@@ -197,20 +197,10 @@ def _plain(values: Array) -> tuple[float, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two profiles of the same quantities, at one look.
+    """Profiles of the rows behind a result and of new ones, at one look.
 
-    Parameters
-    ----------
-    profile
-        The quantities and their order.
-    reference, found
-        Of the rows behind a result, and of new ones.
-    tolerance
-        Share of rows; `PER_SHARE` times as many standard deviations.
-    tau
-        Chance that this look may spend.
-    n_candidates
-        Halfspaces among which the rows of the reference chose: its error pays for that.
+    `tolerance` is a share of rows, or `PER_SHARE` times as many standard deviations; `tau` the chance that this look
+    may spend. The error behind the result pays for the `n_candidates` among which its rows chose.
     """
 
     profile: RowProfile
@@ -353,40 +343,26 @@ def _leading(members: list[DriftStatement]) -> DriftStatement:
     return replace(found, n_compared=len(members), n_drifted=len(drifted))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Looks:
-    """The looks of one result so far, one file each: none is lost where a later one fails."""
-
-    folder: Folder | None
-    before: tuple[WatchResult, ...] = ()
-
-    @classmethod
-    def read(cls, folder: Folder | None, result: FitResult) -> Looks:
-        """Read them; those of another result are refused."""
-        found: list[WatchResult] = []
-        while folder is not None and (content := folder.read(_file(len(found) + 1), _LARGEST_LOOK)) is not None:
-            where = f"{folder.name}/{_file(len(found) + 1)}"
-            try:
-                look = from_json(WatchResult, json.loads(content), where=where)
-            except ValueError as error:
-                raise DataError(f"{where}: not JSON: {' '.join(str(error).split())}; restore or remove it") from None
-            if look.halfspace_digest != halfspace_digest(result):
-                raise UsageError(
-                    f"state: {folder.name} holds looks at rows behind another halfspace; name a folder of its own for "
-                    "this result (its updates go on in the same)"
-                )
-            found.append(look)
-        return cls(folder, tuple(found))
-
-    def keep(self, found: WatchResult) -> None:
-        """Write a look, without those before it."""
-        if self.folder is not None:
-            text = json.dumps(to_json(replace(found, history=found.history[-1:])), allow_nan=False)
-            self.folder.write(_file(found.look), text.encode())
-
-
 def _file(look: int) -> str:
     return f"look-{look:06d}.json"
+
+
+def _read_looks(folder: Folder | None, result: FitResult) -> list[WatchResult]:
+    """Read the looks of a result so far, one file each; those of another result are refused."""
+    found: list[WatchResult] = []
+    while folder is not None and (content := folder.read(_file(len(found) + 1), _LARGEST_LOOK)) is not None:
+        where = f"{folder.name}/{_file(len(found) + 1)}"
+        try:
+            look = from_json(WatchResult, json.loads(content), where=where)
+        except ValueError as error:
+            raise DataError(f"{where}: not JSON: {' '.join(str(error).split())}; restore or remove it") from None
+        if look.halfspace_digest != halfspace_digest(result):
+            raise UsageError(
+                f"state: {folder.name} holds looks at rows behind another halfspace; name a folder of its own for "
+                "this result (its updates go on in the same)"
+            )
+        found.append(look)
+    return found
 
 
 def halfspace_digest(result: FitResult) -> str:
@@ -404,9 +380,12 @@ def reference_of(result: FitResult) -> WatchReference:
     return result.reference
 
 
-def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolerance: float, tau: float) -> WatchResult:
-    """Compare rows with those behind a result, in one pass; the look is kept."""
-    record, number = reference_of(result), len(looks.before) + 1
+def look_at(
+    run: Run, source: Source, result: FitResult, folder: Folder | None, *, tolerance: float, tau: float
+) -> WatchResult:
+    """Compare rows with those behind a result, in one pass; the look is kept in the folder, beside those before it."""
+    before = _read_looks(folder, result)
+    record, number = reference_of(result), len(before) + 1
     reference = Reference.behind(result, record, source.n_rows, labelled=source.is_labelled)
     found, wedge = run.reduce("watch", source, reference.likeness)
     spent, n_candidates = look_tau(tau, number), max(1, len(result.candidates))
@@ -434,7 +413,7 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
         eta=record.eta,
         beta=float(wedge.betas[0]),
         beta_behind=record.beta,
-        history=(*(one.history[-1] for one in looks.before if one.history), this),
+        history=(*(one.history[-1] for one in before if one.history), this),
         halfspace_digest=halfspace_digest(result),
         passes=tuple(run.passes),
         data=source.record,
@@ -442,7 +421,9 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
         run=run.provenance,
         notices=source.notices,
     )
-    looks.keep(made)
+    if folder is not None:  # a file for each look: none is lost where a later one fails
+        text = json.dumps(to_json(replace(made, history=(this,))), allow_nan=False)
+        folder.write(_file(number), text.encode())
     return made
 
 

@@ -40,7 +40,7 @@ _COUNTS_PER_SECOND = 3
 
 _REDRAW_MS = 500
 _CLOSE_SECONDS = 2.0
-_WHOLE = RunClosed()
+_COMPLETE = RunClosed()
 _CLIENT_LEFT = RunClosed("the process that drove it has left", interrupted=True)
 _run_numbers = itertools.count(1)
 _LATEST = "latest"
@@ -115,8 +115,6 @@ def install(client: Client) -> Installation:
 
 async def _add_page(dask_scheduler: Scheduler) -> str:
     """Add the page; returns why it cannot be, in words."""
-    if private.has_plugin(dask_scheduler, PagePlugin.name):
-        return ""
     try:
         private.find_dashboard(dask_scheduler)
         await private.add_plugin(dask_scheduler, PagePlugin(), PagePlugin.name)
@@ -207,7 +205,7 @@ class DashboardObserver:
             self._waiting.append((time.time(), event))
             self._news.notify()
 
-    def close(self, end: RunClosed = _WHOLE) -> None:
+    def close(self, end: RunClosed = _COMPLETE) -> None:
         """Send what waits and say that this was all, or what ended the run early."""
         with self._news:
             if self._over:

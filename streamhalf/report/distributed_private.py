@@ -23,11 +23,6 @@ def logged(scheduler: Scheduler, topic: str) -> list[Any]:
     return [message for _, message in scheduler.get_events(topic)]
 
 
-def has_plugin(scheduler: Scheduler, name: str) -> bool:
-    """Return True if a plugin of this name is registered."""
-    return name in scheduler.plugins
-
-
 async def add_plugin(scheduler: Scheduler, plugin: SchedulerPlugin, name: str) -> None:
     """Start a plugin, unless one of this name is at work."""
     await scheduler.register_scheduler_plugin(plugin, name, idempotent=True)

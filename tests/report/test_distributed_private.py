@@ -14,7 +14,7 @@ import pytest
 from distributed import Client, Scheduler, Worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from streamhalf.report.distributed_private import add_plugin, dress, find_dashboard, has_plugin, logged, serve_pages
+from streamhalf.report.distributed_private import add_plugin, dress, find_dashboard, logged, serve_pages
 from tests.canary import relying_on
 from tests.waiting import PATIENCE, wait_until
 
@@ -69,9 +69,9 @@ def test_plugin__is_known_by_name_and_hears_of_messages(client: Client) -> None:
     name = "canary-plugin"
 
     async def add(number: int, dask_scheduler: Scheduler) -> tuple[bool, bool]:
-        before = has_plugin(dask_scheduler, name)
+        before = name in dask_scheduler.plugins
         await add_plugin(dask_scheduler, Listener(number), name)
-        return before, has_plugin(dask_scheduler, name)
+        return before, name in dask_scheduler.plugins
 
     with relying("register_scheduler_plugin(plugin, name, idempotent=True) adds to .plugins once"):
         assert client.run_on_scheduler(add, 1) == (False, True)

@@ -38,15 +38,6 @@ STORY = (
 LINES = ["fit rows.zarr: 1,000 rows of 3 features", "pass initial: 400 rows in 2.00 s (200 rows/s)", "accepted"]
 
 
-def execute(*sources: str) -> list[list[Any]]:
-    """Run cells in a kernel of their own; returns the outputs of each."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in sources])
-    runner = NotebookClient(notebook, timeout=int(PATIENCE), kernel_name="python3")
-    with ThreadPoolExecutor(1) as pool:  # a browser test may keep a loop running in this thread
-        pool.submit(lambda: asyncio.run(runner.async_execute())).result()
-    return [cell.outputs for cell in notebook.cells]
-
-
 def has_closed(messages: Any) -> bool:
     """True if a run that begins in these messages ends in them too."""
     kinds = [(one["run"], event["event"]) for _, one in messages for _, event in one["events"]]
@@ -162,88 +153,96 @@ def test_colours__are_told_from_light_and_dark_pages(colour: str) -> None:
         assert contrast(colour, page) >= 3  # bars and dots; words have the page's own colour
 
 
-def test_button__cancels_a_run_in_the_background(tmp_path: Any) -> None:
-    """Message of a pressed button, sent by the kernel to itself."""
-    store = str(tmp_path / "rows.zarr")
-    data = "rows=120_000, dim=3, chunk_rows=1000, marginal='gaussian', noise='chow', rate=0.05"
-    outputs = execute(
-        f"import streamhalf\n_ = streamhalf.synth({store!r}, {data})",
-        "import threading\n"
-        "begun, go_on = threading.Event(), threading.Event()\n"
-        "watch = streamhalf.monitor()\n"
-        "def observe(event):\n"
-        "    watch(event)\n"
-        "    begun.set()\n"
-        "    go_on.wait()\n"
-        f"run = streamhalf.fit({store!r}, observer=observe, wait=False, eps=0.2)\n"
-        "_ = begun.wait()\n"
-        "button = watch._screen._button._widget\n"
-        "button._handle_msg({'content': {'data': {'method': 'update', 'state': {'pressed': True}}},"
-        " 'buffers': []})\n"
-        "go_on.set()\n"
-        "try:\n"
-        "    run.result()\n"
-        "except streamhalf.RunCancelledError as error:\n"
-        "    print(error)",
-    )
-    said = "".join(one.text for one in outputs[1] if one.output_type == "stream")
-    assert said == "the run was cancelled\n"
-    shown = [one.data["text/html"] for one in outputs[1] if one.get("data", {}).get("text/html")]
-    words = " ".join(Text(shown[0]).words).lower()
-    assert "interrupted" in words
-    assert "cancelled" in words
-    assert "failed" not in words
+CELLS = {
+    "load": "%load_ext streamhalf\nimport numpy as np, streamhalf\n"
+    "data = {'rows': 60_000, 'dim': 3, 'chunk_rows': 1000, 'marginal': 'gaussian', 'noise': 'chow', 'rate': 0.05}\n"
+    "_ = streamhalf.synth('rows.zarr', **data)",
+    "fit": "watch = streamhalf.monitor()\n"
+    "result = streamhalf.fit('rows.zarr', observer=watch, eps=0.2, certificate_degree=0)",
+    "result": "result",
+    "test": "streamhalf.test('rows.zarr')",
+    # a message of a pressed button, sent by the kernel to itself
+    "cancel": "import threading\n"
+    "begun, go_on = threading.Event(), threading.Event()\n"
+    "watch = streamhalf.monitor()\n"
+    "def observe(event):\n"
+    "    watch(event)\n"
+    "    begun.set()\n"
+    "    go_on.wait()\n"
+    "run = streamhalf.fit('rows.zarr', observer=observe, wait=False, eps=0.2)\n"
+    "_ = begun.wait()\n"
+    "button = watch._screen._button._widget\n"
+    "button._handle_msg({'content': {'data': {'method': 'update', 'state': {'pressed': True}}}, 'buffers': []})\n"
+    "go_on.set()\n"
+    "try:\n"
+    "    run.result()\n"
+    "except streamhalf.RunCancelledError as error:\n"
+    "    print(error)",
+    "broken off": "def stop(event):\n"
+    "    watch(event)\n"
+    "    if type(event).__name__ == 'PassStarted':\n"
+    "        raise KeyError('stop')\n"
+    "watch = streamhalf.monitor()\n"
+    "try:\n"
+    "    streamhalf.test(np.zeros((100, 2)), observer=stop)\n"
+    "except KeyError:\n"
+    "    pass",
+    # drawn from another thread, as messages from a scheduler are
+    "thread": "from streamhalf.events import RunStarted, RunEnded\n"
+    "from streamhalf.results import Verdict\n"
+    "watch = streamhalf.monitor()\n"
+    "def tell():\n"
+    "    watch(RunStarted('fit', 'other.zarr', 10, 2))\n"
+    "    watch(RunEnded(Verdict.REJECTED))\n"
+    "thread = threading.Thread(target=tell)\n"
+    "thread.start()\n"
+    "thread.join()",
+    # standard error is red in a notebook, in every cell anew
+    "small worker": "from distributed import Client\n"
+    "client = Client(n_workers=1, threads_per_worker=1, processes=False, memory_limit='1GiB', dashboard_address=':0')\n"
+    "X = np.random.default_rng(0).standard_normal((3000, 2))\n"
+    "_ = streamhalf.fit((X, np.where(X[:, 0] > 0, 1, -1)), eps=0.2, certificate_degree=0)\n"
+    "client.close()",
+}
 
 
-def test_monitor__says_that_a_run_was_broken_off() -> None:
-    (outputs,) = execute(
-        "import numpy as np, streamhalf\n"
-        "def stop(event):\n"
-        "    watch(event)\n"
-        "    if type(event).__name__ == 'PassStarted':\n"
-        "        raise KeyError('stop')\n"
-        "watch = streamhalf.monitor()\n"
-        "try:\n"
-        "    streamhalf.test(np.zeros((100, 2)), observer=stop)\n"
-        "except KeyError:\n"
-        "    pass"
-    )
-    shown = [one.data["text/html"] for one in outputs if one.data["text/html"]]
-    assert "broken off" in " ".join(Text(shown[0]).words)
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Outputs of the cells by name, all in one kernel."""
+    folder = str(tmp_path_factory.mktemp("notebook"))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in CELLS.values()])
+    resources = {"metadata": {"path": folder}}
+    runner = NotebookClient(notebook, timeout=int(PATIENCE), kernel_name="python3", resources=resources)
+    with ThreadPoolExecutor(1) as pool:  # a browser test may keep a loop running in this thread
+        pool.submit(lambda: asyncio.run(runner.async_execute())).result()
+    return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
-def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
-    store = str(tmp_path / "rows.zarr")
-    data = "rows=120_000, dim=3, chunk_rows=4000, marginal='gaussian', noise='chow', rate=0.05"
-    outputs = execute(
-        f"%load_ext streamhalf\nimport streamhalf\n_ = streamhalf.synth({store!r}, {data})",
-        "watch = streamhalf.monitor()\n"
-        f"result = streamhalf.fit({store!r}, observer=watch, eps=0.2, certificate_degree=0)",
-        "result",
-        f"streamhalf.test({store!r})",
-        # drawn from another thread, as messages from a scheduler are
-        "import threading\n"
-        "from streamhalf.events import RunStarted, RunEnded\n"
-        "from streamhalf.results import Verdict\n"
-        "watch = streamhalf.monitor()\n"
-        "def tell():\n"
-        "    watch(RunStarted('fit', 'other.zarr', 10, 2))\n"
-        "    watch(RunEnded(Verdict.REJECTED))\n"
-        "thread = threading.Thread(target=tell)\n"
-        "thread.start()\n"
-        "thread.join()",
-    )
-    assert outputs[0] == []
-    # the button of a run that is over has left an output that shows nothing
-    live, shown, tested, threaded = (next(one for one in found if one.data["text/html"]) for found in outputs[1:])
-    assert all("widget" not in kind for found in outputs for one in found for kind in one.data)
-    assert live.output_type == "display_data"
-    words = Text(live.data["text/html"]).words
-    assert {"ACCEPTED", "initial", "final"} <= set(words)
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("fit", {"ACCEPTED", "initial", "final"}),
+        ("result", {"Guessing"}),
+        ("test", {"✓ Passed:"}),
+        ("cancel", {"INTERRUPTED", "cancelled"}),
+        ("broken off", {"broken off"}),
+        ("thread", {"REJECTED"}),
+    ],
+)
+def test_kernel__shows_results_and_runs(outputs: dict[str, list[Any]], cell: str, words: set[str]) -> None:
+    (shown,) = (one for one in outputs[cell] if one.get("data", {}).get("text/html"))
+    assert words <= set(Text(shown.data["text/html"]).words)
+
+
+def test_kernel__has_one_output_for_a_run_and_no_red_box(outputs: dict[str, list[Any]]) -> None:
+    assert outputs["load"] == []
+    (live,) = (one for one in outputs["fit"] if one.data["text/html"])
     assert live.data["text/plain"].endswith("accepted")
-    assert "Guessing" in Text(shown.data["text/html"]).words
-    assert "✓ Passed:" in Text(tested.data["text/html"]).words
-    assert "REJECTED" in Text(threaded.data["text/html"]).words
+    assert [one.text for one in outputs["cancel"] if one.output_type == "stream"] == ["the run was cancelled\n"]
+    # the button of a run that is over has left an output that shows nothing
+    shown = [one for name, found in outputs.items() for one in found if name != "cancel"]
+    assert {one.output_type for one in shown} <= {"display_data", "execute_result"}
+    assert all("widget" not in kind for one in shown for kind in one.data)
 
 
 def wait_for_delivery(client: Client) -> None:
@@ -290,19 +289,3 @@ def test_monitor__messages_of_one_moment_are_all_taken() -> None:
     assert run.passes[0].done
     assert run.verdict is Verdict.ACCEPTED
     assert watch._board.version == len(STORY)
-
-
-def test_kernel__runs_on_small_workers_without_a_red_box() -> None:
-    """Standard error is red in a notebook, in every cell anew."""
-    run = "result = streamhalf.{}((X, y), eps=0.2, certificate_degree=0)"
-    _, *cells = execute(
-        "import numpy as np, streamhalf\nfrom distributed import Client\n"
-        "X = np.random.default_rng(0).standard_normal((3000, 2))\n"
-        "y = np.where(X[:, 0] > 0, 1, -1)\n"
-        "client = Client(n_workers=1, threads_per_worker=1, processes=False, memory_limit='1GiB',"
-        " dashboard_address=':0')",
-        run.format("fit"),
-        run.format("test"),
-        "client.close()",
-    )
-    assert [one for cell in cells[:2] for one in cell if one.output_type != "display_data"] == []
