@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, UsageError
@@ -178,15 +178,14 @@ def test_watch__page_and_card__draw_looks_and_stretches(result: FitResult, tmp_p
     assert found.history[2].shifts[1] == pytest.approx(0.4, abs=0.06)
 
 
-def test_watch__threads_and_a_cluster__say_the_same(result: FitResult, tmp_path: Path) -> None:
+def test_watch__threads_and_a_cluster__say_the_same(result: FitResult, client: Client, tmp_path: Path) -> None:
     store = tmp_path / "new.zarr"
     X, y = draw(40_000, 11)
     group = zarr.open_group(store, mode="w")
     group.create_array("X", data=X, chunks=(4_000, DIM))
     group.create_array("y", data=y, chunks=(4_000,))
     here = streamhalf.watch(result, store, scheduler="threads")
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
-        there = streamhalf.watch(result, store, client=client)
+    there = streamhalf.watch(result, store, client=client)
     assert (there.statements, there.stretches, there.beta) == (here.statements, here.stretches, here.beta)
 
 

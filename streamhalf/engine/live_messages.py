@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,17 +76,17 @@ def _slim(event: Event | RunClosed) -> Event | RunClosed:
     return coarsen(event) if isinstance(event, SlabsMeasured) else event
 
 
-def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
+Slabs = TypeVar("Slabs", bound=SlabsMeasured | SlabsCounted)
+
+
+def coarsen(slabs: Slabs) -> Slabs:
     """Join neighbouring slabs until there are few enough to draw; 0 stays an edge."""
-    tails, inner = (slabs.counts[0], slabs.counts[-1]), slabs.counts[1:-1]
-    half = len(inner) // 2
+    counts, half = slabs.counts, len(slabs.counts) // 2 - 1
     factor = max(1, -(-2 * half // _MOST_SLABS))
-    kept = half // factor * factor  # what is left over on either side goes into the tails
-    low, high = half - kept, half + kept
-    joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
-    return SlabsMeasured(
-        slabs.width * factor, (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])), slabs.threshold
-    )
+    over = half % factor  # slabs left over on either side go into the tails
+    low, high = 1 + over, 1 + 2 * half - over
+    joined = [sum(counts[i : i + factor]) for i in range(low, high, factor)]
+    return replace(slabs, width=slabs.width * factor, counts=(sum(counts[:low]), *joined, sum(counts[high:])))
 
 
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -123,8 +123,7 @@ class Tally:
             longer = _SHARE_BETWEEN_COUNTS * (now - self._began)
             self._due = now + (max(self._seconds, longer) if self._seconds else 0.0)
         threshold = float(self._slabs.candidates[-1].threshold)
-        coarse = coarsen(SlabsMeasured(self._slabs.width, tuple(found.tolist()), threshold))
-        return SlabsCounted(self._name, coarse.width, coarse.counts, threshold)
+        return coarsen(SlabsCounted(self._name, self._slabs.width, tuple(found.tolist()), threshold))
 
 
 def find_slabs(reduction: Reduction[Any, Any], partial: Any = None) -> tuple[CandidateSlabs, Any] | None:

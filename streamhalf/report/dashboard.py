@@ -149,7 +149,7 @@ class Page:
         self._drawn = (0, _LATEST)
         wide: Any = {"sizing_mode": "stretch_width", "styles": {"overflow-x": "auto"}}
         self._choice = Select(title="run", value=_LATEST, options=self._options([]), width=300)
-        self._run, self._others = Div(text=_NO_RUN, **wide), Div(text="", **wide)
+        self._run, self._others = Div(name="run", text=_NO_RUN, **wide), Div(text="", **wide)
         style = {"padding": "8px", "font-family": "sans-serif", "max-width": "100vw", "box-sizing": "border-box"}
         parts = (self._choice, self._run, self._others)
         self.root = column(*parts, styles=style, sizing_mode="stretch_width")

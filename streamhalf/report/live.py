@@ -80,8 +80,7 @@ class RunView:
     started: float = field(init=False)
     passes: list[PassView] = field(default_factory=list)
     test_results: list[TestResult] = field(default_factory=list)
-    measured: events.SlabsMeasured | None = None
-    counted: events.SlabsCounted | None = None
+    slabs: events.SlabsMeasured | events.SlabsCounted | None = None
     verdict: Verdict | None = None
     answer: events.Answered | None = None
     watched: events.Watched | None = None
@@ -137,15 +136,9 @@ class RunView:
         return tester_views(self.test_results)
 
     @property
-    def slabs(self) -> events.SlabsMeasured | None:
-        """Slabs along the best candidate; of the rows so far while the pass runs."""
-        if self.measured is not None or self.counted is None:
-            return self.measured
-        return events.SlabsMeasured(self.counted.width, self.counted.counts, self.counted.threshold)
-
-    @property
     def slabs_so_far(self) -> bool:
-        return self.measured is None and self.counted is not None
+        """Return whether the slabs are of a pass under way."""
+        return isinstance(self.slabs, events.SlabsCounted)
 
     def take(self, at: float, event: events.Event | RunClosed) -> None:
         """Take in what happened."""
@@ -168,7 +161,7 @@ class RunView:
             case events.TesterJudged(test_result):
                 self.test_results.append(test_result)
             case events.SlabsMeasured():
-                self.measured = event
+                self.slabs = event
             case events.Answered():
                 self.answer = event
             case events.Watched():
@@ -191,12 +184,12 @@ class RunView:
     def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
-        if known or not event.counts:
+        if known or isinstance(self.slabs, events.SlabsMeasured) or not event.counts:
             return
-        before = self.counted.counts if self.counted else ()
-        if self.counted == replace(event, counts=before) and len(before) == len(event.counts):
+        before = self.slabs.counts if self.slabs else ()
+        if self.slabs == replace(event, counts=before) and len(before) == len(event.counts):
             event = replace(event, counts=tuple(a + b for a, b in zip(before, event.counts, strict=True)))
-        self.counted = event
+        self.slabs = event
 
 
 class Board:

@@ -86,7 +86,8 @@ def test_fit__tells_of_slabs_while_the_final_pass_runs(
         view.take(1.0, events[i])
     (measured,) = (one for one in events if isinstance(one, SlabsMeasured))
     assert view.slabs_so_far
-    assert view.slabs == coarsen(measured)  # every row, and the candidate that won
+    whole = coarsen(measured)  # every row, and the candidate that won
+    assert view.slabs == SlabsCounted("final", whole.width, whole.counts, whole.threshold)
 
 
 def test_cluster__workers_tell_of_slabs_before_the_pass_ends(

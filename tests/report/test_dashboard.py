@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bokeh.models.widgets.inputs import Select
-from bokeh.models.widgets.markups import Div
 from distributed import Client
 
 import streamhalf
@@ -88,7 +87,7 @@ class FakeClient:
 def test_page__draws_the_run_that_is_chosen() -> None:
     board = Board()
     page = Page(board)
-    (run, _) = page.root.select({"type": Div})
+    run = page.root.select_one({"name": "run"})
     assert "No run yet" in run.text
     for name, slabs in (("one", SlabsMeasured(0.5, (1, 9, 9, 1))), ("two", SlabsMeasured(0.5, (2, 9, 9, 2), 1.25))):
         board.take(encode(name, [(1.0, RunStarted("fit", f"{name}.zarr", 20, 2)), (2.0, slabs), (3.0, RunClosed())]))
@@ -274,6 +273,7 @@ def programs(folder: Path) -> Iterator[str]:
             process.wait()
 
 
+@pytest.mark.slow
 def test_preload__the_page_follows_a_run_in_a_browser(browser: Browser, store: str, tmp_path: Path) -> None:
     with programs(tmp_path) as address, Client(address, set_as_default=False) as client:
         url = client.dashboard_link.replace("/status", "/streamhalf")

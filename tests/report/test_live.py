@@ -35,7 +35,6 @@ from streamhalf.results import (
     PassRecord,
     TestResult,
     Verdict,
-    replace,
 )
 
 
@@ -134,7 +133,7 @@ def test_run_view__adds_slabs_of_a_pass_under_way() -> None:
     view.take(1e9, PART)
     view.take(1e9, PART)
     assert view.at == before  # a worker's clock does not set ours
-    assert view.slabs == SlabsMeasured(0.5, (0, 20, 80, 80, 20, 0))
+    assert view.slabs == SlabsCounted("final", 0.5, (0, 20, 80, 80, 20, 0))
     # |0.1 - 0.1499| + |0.4 - 0.1915|, twice, and the tails 2 · 0.1587, over 0.5
     assert mass_so_far(view) == pytest.approx(1.669, abs=1e-3)
     assert "200 rows so far" in run_html(view)
@@ -149,12 +148,15 @@ def test_run_view__adds_slabs_of_a_pass_under_way() -> None:
 
 def test_run_view__slabs_of_another_layout_begin_anew() -> None:
     view = seen(STORY[:2])
-    view.take(1.0, PART)
-    other = SlabsCounted("final-2", 0.5, (1, 1, 1, 1))
-    view.take(1.0, other)
-    assert view.counted == other
+    for other in (
+        PART,
+        SlabsCounted("final-2", 0.5, (1, 1, 1, 1)),
+        SlabsCounted("final-2", 0.5, (1, 1, 1, 1), -0.7),  # another plane
+    ):
+        view.take(1.0, other)
+        assert view.slabs == other
     view.take(1.0, SlabsCounted("final-2", 0.5, ()))
-    assert view.counted == other
+    assert view.slabs == other
 
 
 def test_board__does_not_begin_a_run_with_slabs() -> None:
@@ -163,7 +165,7 @@ def test_board__does_not_begin_a_run_with_slabs() -> None:
     assert board.runs == {}
     board.take(encode("run-1", told(STORY[:2])))
     board.take(encode("run-1", [(1.0, PART)]))
-    assert board.runs["run-1"].counted == PART
+    assert board.runs["run-1"].slabs == PART
 
 
 def test_run_view__a_pass_from_a_checkpoint_was_never_started() -> None:
@@ -264,18 +266,6 @@ def test_run_html__draws_the_path_and_the_bound() -> None:
     assert "Errors of the candidates" in html
     assert "Lower bound by angle" in html
     assert "this classifier 5.00%" in html
-
-
-def test_run_view__slabs_so_far_have_the_threshold_of_their_candidate() -> None:
-    view = seen(STORY[:2])
-    two = SlabsCounted("final", 0.5, (2, 2, 2, 2), -0.7)
-    for _ in range(2):
-        view.take(1.0, two)
-    assert view.slabs == SlabsMeasured(0.5, (4, 4, 4, 4), -0.7)
-    view.take(1.0, replace(two, threshold=-0.6))  # another plane
-    assert view.slabs == SlabsMeasured(0.5, (2, 2, 2, 2), -0.6)
-    (message,) = encode("run", [(1.0, two)])["events"]
-    assert message[1]["threshold"] == -0.7
 
 
 def test_html__escapes_whatever_comes_from_outside() -> None:
