@@ -16,13 +16,12 @@ from scipy.stats import binom
 
 import streamhalf
 from streamhalf import DataError, UsageError
-from streamhalf.certificate.verify import SAID_TWICE
 from streamhalf.cli import main
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream, uniforms_at
 from streamhalf.report.html import render_report
 from streamhalf.report.terminal import show_classifier
-from streamhalf.results import CertificateRecord, Halfspace, HalfspaceClass, OptRecord, Verdict, replace, seal
+from streamhalf.results import Halfspace, HalfspaceClass, Verdict, replace, seal
 from streamhalf.results.document import write_json
 from tests.saying import said
 
@@ -120,14 +119,8 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     for text in (said(result), console.export_text(), render_report(result)):
         assert "another class" not in text
     assert streamhalf.verify(result, (X, y)).holds
-    forged = replace(result, certificate=replace(result.certificate, ratio=0.9))
-    assert failed(seal(forged), (X, y)) == {"ratio U/L", "numbers given in two places"}
-    # a bound for the other class is checked like the first
-    raised = replace(central, lower_empirical=1.1 * central.lower_empirical)
-    forged = replace(result, certificate=replace(result.certificate, bounds=(result.opt, raised)))
-    assert failed(seal(forged), (X, y)) == {"no halfspace below L, through: origin"}
-    # and may not pass for one of all halfspaces
-    widened = replace(raised, through=HalfspaceClass.ANY)
+    # a bound for the other class may not pass for one of all halfspaces
+    widened = replace(central, lower_empirical=1.1 * central.lower_empirical, through=HalfspaceClass.ANY)
     certificate = replace(result.certificate, opt=widened, bounds=(widened,), ratio=None)
     forged = replace(result, opt=widened, ratio=None, certificate=certificate)
     assert "no halfspace below L" in failed(seal(forged), (X, y))
@@ -170,7 +163,7 @@ def test_certificate__l_of_the_source_holds_where_noise_comes_in_stretches() -> 
         assert found.certificate.error == pytest.approx(best, abs=0.0043)  # 5 standard deviations
 
 
-@pytest.mark.parametrize("block_rows", [None, 7_777, 60_000])
+@pytest.mark.parametrize("block_rows", [None, 7_777])
 def test_verify__every_claim_holds_whatever_the_chunking(
     store: str, fitted: streamhalf.FitResult, block_rows: int | None
 ) -> None:
@@ -180,36 +173,8 @@ def test_verify__every_claim_holds_whatever_the_chunking(
     assert len(result.claims) == 20
 
 
-def claiming(certificate: CertificateRecord, opt: OptRecord) -> CertificateRecord:
-    """The certificate with another bound for the halfspace's class."""
-    return replace(certificate, opt=opt, bounds=(opt, *certificate.bounds[1:]))
-
-
 def failed(document: Any, data: Any) -> set[str]:
     return {claim.name for claim in streamhalf.verify(document, data).claims if not claim.holds}
-
-
-def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.FitResult) -> None:
-    forged = replace(fitted, eps=fitted.eps / 2)
-    assert failed(forged, store) == {"document is as written", "numbers given in two places"}
-    certificate = fitted.certificate
-    assert certificate is not None
-    opt = replace(certificate.opt, lower_empirical=0.04999)
-    forged = seal(replace(fitted, opt=opt, certificate=claiming(certificate, opt)))
-    assert failed(forged, store) == {"no halfspace below L", "numbers given in two places"}
-    error = replace(fitted.error, empirical=0.01)
-    assert "error on them" in failed(seal(replace(fitted, error=error)), store)
-
-
-def test_verify__a_stronger_claim_fails(store: str, fitted: streamhalf.FitResult) -> None:
-    certificate = fitted.certificate
-    assert certificate is not None
-    # a tenth more may be true, and found by a harder search; the halfspace itself errs on less than
-    # this
-    opt = replace(certificate.opt, lower_empirical=1.01 * certificate.error)
-    forged = claiming(certificate, opt)
-    changed = replace(fitted, opt=opt, certificate=forged)
-    assert failed(seal(changed), store) == {"no halfspace below L", "numbers given in two places"}
 
 
 def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store: str) -> None:
@@ -240,24 +205,6 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     # rows that the bound does not speak of: it still holds, and the data are found out
     assert failed(some, (changed, y)) >= {"digest of all rows"}
     assert "no halfspace below L" not in failed(some, (changed, y))
-
-
-def test_verify__a_changed_row_is_found_out(store: str) -> None:
-    document = streamhalf.certify(store, weights=planted(store), certificate_degree=2)
-    group = zarr.open_group(store, mode="r")
-    X, y = group["X"][:], group["y"][:]
-    assert failed(document, (X, y)) == set()
-    for row in (77_777, 1):
-        changed = X.copy()
-        changed[row, 1] = np.nextafter(changed[row, 1], np.float32(9))
-        assert "digest of all rows" in failed(document, (changed, y))
-    flipped = y.copy()
-    flipped[99_999] *= -1
-    found = failed(document, (X, flipped))
-    assert {"digest of all rows", "errors on these rows", "error on them"} <= found
-    swapped = X.copy()
-    swapped[[5, 6]] = swapped[[6, 5]]
-    assert "digest of all rows" in failed(document, (swapped, y))
 
 
 def test_cli__certify_and_verify(
@@ -319,31 +266,6 @@ def test_certify__tau_is_shared_by_both_bounds() -> None:
         forged = replace(result, error=replace(result.error, tau=tau))
         with pytest.raises(DataError, match=r"error\.tau: .* is no probability"):
             failed(seal(forged), (X, y))
-
-
-def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
-    path = str(tmp_path / "sorted.zarr")
-    streamhalf.synth(path, rows=ROWS, dim=2, marginal="shifted", noise="random", rate=0.1, seed=4)
-    result = streamhalf.fit(path, eps=0.2, whiten=True, sampling="rows", certificate_degree=2)
-    assert result.held_out is not None
-    assert result.held_out.high - result.held_out.low < 1
-    assert streamhalf.verify(result, path, block_rows=9_999).holds
-
-
-def test_verify__a_weaker_claim_holds_and_is_called_so(store: str, fitted: streamhalf.FitResult) -> None:
-    certificate = fitted.certificate
-    assert certificate is not None
-    opt = certificate.opt
-    opt = replace(opt, lower_empirical=opt.lower_empirical / 2, lower=opt.lower / 2)
-    weaker = replace(claiming(certificate, opt), ratio=2 * certificate.ratio)
-    changed = replace(fitted, opt=opt, ratio=weaker.ratio, certificate=weaker)
-    found = streamhalf.verify(seal(changed), store)
-    # quality and promise still speak of the better bound
-    assert {claim.name for claim in found.claims if not claim.holds} == {SAID_TWICE}
-    remarked = {claim.name for claim in found.claims if "weaker than the data" in claim.claimed}
-    assert remarked >= {"no halfspace below L", "L on the source", "ratio U/L"}
-    # a changed number is found out all the same
-    assert failed(changed, store) == {"document is as written", SAID_TWICE}
 
 
 def test_cli__files_of_another_kind_are_told(

@@ -92,23 +92,6 @@ def smallest_error(problem: Problem, rng: np.random.Generator) -> float:
     return least
 
 
-def largest_disagreement(problem: Problem, gamma: float, rng: np.random.Generator) -> float:
-    """Largest share of rows on which some w within arctan(gamma) of v differs from v."""
-    W = critical_directions(problem.X, rng)
-    dim = len(problem.v)
-    tilt = rng.standard_normal((dim, 200))
-    tilt -= np.outer(problem.v, problem.v @ tilt)
-    length = np.linalg.norm(tilt, axis=0)
-    tilt = tilt[:, length > 1e-9] / length[length > 1e-9]
-    edge = problem.v[:, None] + gamma * (1 - 1e-9) * tilt
-    W = np.column_stack([W, edge, problem.v])
-    along = problem.v @ W
-    across = np.linalg.norm(W - np.outer(problem.v, along), axis=0)
-    W = W[:, (along > 0) & (across <= gamma * along)]
-    base = predict(problem.X, problem.v[:, None])
-    return float((predict(problem.X, W) != base).mean(axis=0).max()) if W.shape[1] else 0.0
-
-
 def smallest_error_of_any(problem: Problem) -> float:
     """Least error of any halfspace whatever its threshold, for one or two features.
 

@@ -139,14 +139,6 @@ def exact(vector: np.ndarray) -> list[Fraction]:
     return [Fraction(value) for value in vector.tolist()]
 
 
-def test_certificate__rounding_of_ordinary_rows_costs_nothing() -> None:
-    here = certification(MAP, Plane(AXIS))
-    assert 0 < here.row_transform.rounding < 1e-14
-    found = measure(here, stored(ROWS))
-    there = measure(certification(Identity(), Plane(AXIS)), ROWS)
-    assert found.opt.lower_empirical == pytest.approx(there.opt.lower_empirical, rel=1e-3)
-
-
 def test_certificate__of_a_position_that_has_no_inverse_says_nothing() -> None:
     flat = Isotropic(np.zeros(2), np.diag([1.0, 0.0]))
     assert flat.rounding == math.inf
@@ -282,16 +274,6 @@ def test_share__errors_and_moments_are_of_the_same_single_rows_and_the_digest_of
     whole = measure(dataclasses.replace(one, share=1.0), ROWS)
     assert whole.n_rows == N_ROWS
     assert found.digest == whole.digest
-
-
-def test_needs__nothing_fits_and_the_message_says_what_helps() -> None:
-    one = certification(Identity(), Plane(AXIS), memory=500)
-    with pytest.raises(MemoryBudgetError) as caught:
-        one.needs()
-    said = str(caught.value)
-    known = "certificate_memory: 0 MiB; the coarsest slabs of a certificate of 2 features"
-    assert said.startswith(known)
-    assert said.endswith("certificate_memory, or do without a certificate (certificate_degree 0)")
 
 
 def test_require_room__refuses_before_anything_is_read() -> None:

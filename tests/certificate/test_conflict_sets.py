@@ -13,16 +13,7 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.reductions.rows import RowDigestResult
-from streamhalf.results import (
-    CertificateMethod,
-    CertificateRecord,
-    CertifyResult,
-    HalfspaceClass,
-    Verdict,
-    from_json,
-    replace,
-    to_json,
-)
+from streamhalf.results import CertificateMethod, CertifyResult, HalfspaceClass, Verdict, replace
 from tests.saying import said
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -145,13 +136,6 @@ def test_fit__certifies_flags_by_rows_that_contradict_each_other() -> None:
     assert result.certificate.method is CertificateMethod.SETS
     assert result.ratio is not None
     assert result.ratio < 1.1
-
-
-def test_record__comes_back_from_json_and_older_ones_are_of_moments(result: CertifyResult) -> None:
-    content = to_json(result.certificate)
-    assert from_json(CertificateRecord, content) == result.certificate
-    older = {name: content[name] for name in content if name not in ("method", "n_sets", "effort")}
-    assert from_json(CertificateRecord, older).method is CertificateMethod.MOMENTS
 
 
 def test_tells_more__compares_sources_where_rows_differ(result: CertifyResult) -> None:

@@ -166,15 +166,6 @@ def test_usual_search__grows_gently_with_the_features_and_with_the_effort():
     assert usual_search((few,), 3.0).effort == pytest.approx(3 * usual_search((few,)).effort)
 
 
-def test_lower_bound__profile_covers_all_angles_and_attains_the_value():
-    found = lower_bound(planted(5_000, 3, noise=0.2).statistics(degree=4, ratio=1.3), search=QUICK)
-    assert found.profile()[0].angle_low == 0
-    assert found.profile()[-1].angle_high == math.pi
-    for left, right in zip(found.profile(), found.profile()[1:], strict=False):
-        assert left.angle_high == right.angle_low
-    assert found.value == min(row.bound for row in found.profile()) > 0
-
-
 def test_lower_bound__several_statistics_are_no_worse_than_each():
     problem = planted(20_000, 3, noise=0.1)
     fine = problem.statistics(degree=2, ratio=1.06)

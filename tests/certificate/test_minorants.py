@@ -7,17 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.minorants import (
-    evaluate,
-    extremal_nodes,
-    factor_hankel,
-    fit_minorants,
-    hermite_from_powers,
-    interpolate_step,
-    largest_excess,
-    normal_moments,
-    real_roots,
-)
+from streamhalf.certificate.minorants import evaluate, fit_minorants, interpolate_step, largest_excess, normal_moments
 
 
 def minorants(laws, tau):
@@ -124,28 +114,3 @@ def test_largest_excess__is_not_exceeded_wherever_it_is_finite(seed, count, lift
     polynomial *= 1 + rng.choice([0.0, 1e-9]) * rng.standard_normal(len(polynomial))
     polynomial[0] -= max(0.0, largest_excess(polynomial, nodes, tau))
     assert polynomial[0] == -np.inf or excess(polynomial, tau) <= 1e-12
-
-
-@pytest.mark.parametrize("zeros", [[2.0], [-1.0, 3.0], [0.0, 0.0], [-40.0, 0.1, 2.0], [1, 2, 3, 4], [-2e5, -1, 0, 5]])
-def test_real_roots__finds_them(zeros):
-    found = np.empty(len(zeros))
-    real_roots(3 * np.polynomial.polynomial.polyfromroots(zeros), found)
-    np.testing.assert_allclose(found, zeros, atol=1e-6, rtol=1e-6)
-
-
-@pytest.mark.parametrize("degree", [2, 4, 6, 8])
-def test_extremal_nodes__are_those_of_gauss(degree):
-    # with an atom at a node of the Gauss rule of n + 1 points, the others are its other nodes
-    rule = np.polynomial.hermite_e.hermegauss(degree // 2 + 1)[0]
-    lower, found = np.empty((degree // 2 + 1,) * 2), np.empty(degree // 2)
-    assert factor_hankel(normal_moments(degree), lower)
-    extremal_nodes(lower, rule[0], np.empty(degree + 1), found)
-    np.testing.assert_allclose(found, rule[1:], atol=1e-6)
-
-
-def test_hermite_from_powers__matches_numpy():
-    points = np.linspace(-3, 3, 7)
-    table = hermite_from_powers(6)
-    norms = np.sqrt([float(np.prod(np.arange(1, m + 1))) for m in range(7)])
-    basis = np.polynomial.hermite_e.hermevander(points, 6) / norms
-    np.testing.assert_allclose(basis @ table.T, np.vander(points, 7, increasing=True), atol=1e-9)

@@ -77,14 +77,6 @@ def test_from_frame__the_plane_gives_the_same_signs_on_the_rows_themselves(
         np.testing.assert_array_equal(raw.signs(X)[clear], local.signs(Z)[clear])
 
 
-@pytest.mark.parametrize(("delta", "threshold"), CASES)
-def test_from_frame__the_plane_of_the_frame_is_its_own_image(delta: float, threshold: float) -> None:
-    frame = Frame(Plane(unit(DIM), threshold), delta)
-    back = frame.from_frame(Plane(frame.plane.normal))
-    np.testing.assert_allclose(back.normal, frame.plane.normal, atol=1e-14)
-    assert back.threshold == pytest.approx(threshold, abs=1e-14)
-
-
 def test_from_frame__recovers_the_true_normal() -> None:
     # under y = sgn(v*·x), the localised problem has normal Sigma^{1/2} v*
     delta, dim = 0.1, 4
@@ -111,23 +103,3 @@ def test_frame__without_a_threshold_has_the_papers_formulas(delta: float, dtype:
     segment = np.eye(DIM) + (1 / delta - 1) * np.outer(v, v)
     expected = X.astype(np.float64) @ segment
     np.testing.assert_allclose(frame.to_frame(X, along), expected, atol=tolerance / delta)
-
-
-def test_acceptance__is_a_probability_and_largest_at_its_aim() -> None:
-    frame = Frame(Plane(unit(DIM), 0.75), 0.5)
-    along = np.linspace(-30, 30, 6_001)
-    found = frame.acceptance(along)
-    assert ((found >= 0) & (found <= 1)).all()
-    assert along[found.argmax()] == pytest.approx(1.0)  # t / (1 - delta^2)
-    assert found.max() == 1
-
-
-def test_frame__mutates_nothing() -> None:
-    X = np.random.default_rng(0).standard_normal((100, DIM))
-    frame = Frame(Plane(unit(DIM), 0.3), 0.2)
-    before, along = X.copy(), frame.coordinates(X)
-    kept = along.copy()
-    frame.acceptance(along)
-    frame.to_frame(X, along)
-    np.testing.assert_array_equal(X, before)
-    np.testing.assert_array_equal(along, kept)

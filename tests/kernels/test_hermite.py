@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import eval_hermitenorm
 
-from streamhalf.kernels.hermite import (
-    extreme_eigenpair,
-    gaussian_monomial_mean,
-    hermite_gram,
-    hermite_moments,
-    partial_pairings,
-)
+from streamhalf.kernels.hermite import extreme_eigenpair, gaussian_monomial_mean, hermite_gram, hermite_moments
 from streamhalf.kernels.monomials import monomial_gram, monomial_tuples, sum_monomials
 
 
@@ -37,10 +31,6 @@ def test_hermite_gram__equals_direct_evaluation() -> None:
     a, b = X.T
     H = np.stack([np.ones_like(a), a, b, (a**2 - 1) / math.sqrt(2), a * b, (b**2 - 1) / math.sqrt(2)])
     np.testing.assert_allclose(hermite_gram(monomial_gram(X, 2) / len(X), 2, 2), H @ H.T / len(X), atol=1e-12)
-
-
-def test_partial_pairings__are_the_involutions() -> None:
-    assert [len(partial_pairings(m)) for m in range(7)] == [1, 1, 2, 4, 10, 26, 76]
 
 
 @pytest.mark.parametrize(("variables", "mean"), [((), 1), ((0,), 0), ((0, 0), 1), ((1, 1, 1, 1), 3), ((0, 0, 1, 1), 1)])

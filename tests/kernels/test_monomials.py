@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -49,10 +48,6 @@ def test_monomial_gram__float32_is_close_to_the_float64_oracle() -> None:
 def test_monomial_gram__falls_back_to_float64_where_float32_overflows() -> None:
     X = np.full((3, 1), 1e15, dtype=np.float32)
     np.testing.assert_allclose(monomial_gram(X, 2)[2, 2], 3e60, rtol=1e-6)
-
-
-def test_count_monomials__is_binomial() -> None:
-    assert count_monomials(10, 4) == math.comb(14, 4)
 
 
 def plain_sums(X: np.ndarray, degree: int) -> np.ndarray:

@@ -104,32 +104,10 @@ def test_angle__is_accurate_where_the_cosine_is_1() -> None:
     assert Plane(np.array([1.0, 0.0])).angle_to(turned) == pytest.approx(1e-9, rel=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
-@pytest.mark.parametrize("threshold", [0.0, 0.7])
-def test_find_wrong__is_what_margins_say(dtype: str, scale: float, threshold: float) -> None:
-    """Rows on the plane, and next to it by less than rounding, among them."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40_000, 5)).astype(dtype)  # more than one piece
-    normal = np.array([0.3, -0.4, 0.5, 0.1, -0.2])
-    X[:500, 0] = (threshold - X[:500, 1:] @ normal[1:]) / normal[0]
-    y = rng.choice(np.array([-1, 1], dtype=np.int8), len(X))
-    plane = Plane(scale * normal, scale * threshold)
-    found, margins = plane.find_wrong(X, y)
-    everything = plane.margins(X)
-    np.testing.assert_array_equal(found, np.flatnonzero(are_wrong(everything, y)))
-    np.testing.assert_array_equal(margins, everything[found])
-
-
 def test_find_wrong__where_single_precision_overflows() -> None:
     X = np.array([[3e38, 3e38], [3e38, -3e38], [-1.0, 0.0]], dtype=np.float32)
     y = np.array([-1, 1, 1], dtype=np.int8)
     assert Plane(np.array([1.0, 1.0])).find_wrong(X, y)[0].tolist() == [0, 2]
-
-
-def test_find_wrong__of_no_rows() -> None:
-    found, margins = Plane(np.ones(2)).find_wrong(np.zeros((0, 2)), np.zeros(0, dtype=np.int8))
-    assert len(found) == len(margins) == 0
 
 
 def test_moved_to__is_parallel_and_goes_through_the_point() -> None:
