@@ -26,6 +26,7 @@ from streamhalf.results.document import write_json
 from tests.saying import said
 
 ROWS, DIM = 150_000, 3
+QUICK = {"certificate_effort": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def fitted(store: str) -> streamhalf.FitResult:
-    return streamhalf.fit(store, eps=0.2, certificate_degree=4, seed=0)
+    return streamhalf.fit(store, eps=0.2, certificate_degree=4, seed=0, **QUICK)
 
 
 def planted(store: str) -> np.ndarray:
@@ -65,7 +66,7 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
     X, y = group["X"][:], group["y"][:]
     for weights, offset in ((truth, 0.0), (-truth, 0.0), (np.array([1.0, 2.0, -1.0]), 0.3)):
         result = streamhalf.certify(
-            store, weights=Halfspace(tuple(weights), offset), certificate_degree=4, feature_transform="stored"
+            store, weights=Halfspace(tuple(weights), offset), certificate_degree=4, feature_transform="stored", **QUICK
         )
         errors = np.mean((X.astype(float) @ weights + offset >= 0) != (y > 0))
         assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
@@ -80,6 +81,7 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
             assert result.ratio is None
 
 
+@pytest.mark.slow
 def test_certify__whitened_data_with_offset(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     Z = rng.standard_normal((ROWS, DIM))
@@ -181,8 +183,8 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     group = zarr.open_group(store, mode="r")
     X, y = group["X"][:], group["y"][:]
     weights = planted(store)
-    some = streamhalf.certify((X, y), weights=weights, certificate_rows=65_536, seed=5, certificate_degree=4)
-    whole = streamhalf.certify((X, y), weights=weights, certificate_rows="all", certificate_degree=2)
+    some = streamhalf.certify((X, y), weights=weights, certificate_rows=65_536, seed=5, certificate_degree=4, **QUICK)
+    whole = streamhalf.certify((X, y), weights=weights, certificate_rows="all", certificate_degree=2, **QUICK)
     certificate = some.certificate
     assert certificate.n_rows == pytest.approx(65_536, rel=0.02)
     assert certificate.share == 65_536 / ROWS
@@ -215,7 +217,7 @@ def test_cli__certify_and_verify(
     write_json(model, fitted)
     for source in (weights, model):
         arguments = ["certify", store, "--weights", str(source), "--json", str(document)]
-        arguments += ["--quiet", "--certificate-degree", "4", "--certificate-rows", "auto"]
+        arguments += ["--quiet", "--certificate-degree", "2", "--certificate-rows", "auto"]
         assert main(arguments) == 0
         content = json.loads(document.read_text())
         assert set(content["error"]) >= {"empirical", "upper"}
@@ -231,7 +233,7 @@ def test_cli__certify_and_verify(
 
 def test_fit__max_ratio_decides_where_the_tests_do_not(store: str) -> None:
     # no rows that are few can judge this eps, so that the tests alone leave it open
-    open_question = {"eps": 0.001, "certificate_degree": 4, "seed": 1}
+    open_question = {"eps": 0.001, "certificate_degree": 4, "seed": 1, **QUICK}
     strict = streamhalf.fit(store, max_ratio=1.0001, **open_question)
     assert strict.verdict is Verdict.INCONCLUSIVE
     lenient = streamhalf.fit(store, max_ratio=1000.0, **open_question)
@@ -250,7 +252,7 @@ def test_certify__tau_is_shared_by_both_bounds() -> None:
     X = rng.standard_normal((20_000, 2))
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.1] *= -1
-    given = {"tau": 0.02, "certificate_degree": 4, "feature_transform": "stored"}
+    given = {"tau": 0.02, "certificate_degree": 4, "feature_transform": "stored", **QUICK}
     result = streamhalf.certify((X, y), weights=[1.0, 0.0], **given)
     assert result.error.tau == 0.01
     assert [one.tau for one in result.certificate.bounds] == [0.005, 0.005]

@@ -53,7 +53,7 @@ ROWS = draw()
 
 def stored(block: Block) -> Block:
     """The rows that MAP takes to these."""
-    return Block(block.X * [2.0, 0.5] + MAP.mean, block.y, block.rows)
+    return Block(block.X * [2.0, 0.5] + MAP.centre, block.y, block.rows)
 
 
 def certification(row_transform: RowTransform, plane: Plane, **changes: Any) -> Certification:
@@ -130,7 +130,7 @@ def test_needs__slabs_hold_the_rows_of_a_position_as_they_are_exactly() -> None:
     rank = np.cumsum(statistics.counts > 0) - 1
     along = [sum(map(mul, exact(axis), column)) for column in map(exact, row_transform.matrix.T)]
     for x, y, slab in zip(block.X, block.y.tolist(), rank[places].tolist(), strict=True):
-        centred = map(sub, exact(x), exact(row_transform.mean))
+        centred = map(sub, exact(x), exact(row_transform.centre))
         z = float(y * sum(map(mul, along, centred)))
         assert forms.z_low[slab] * unit <= z <= forms.z_high[slab] * unit
 
