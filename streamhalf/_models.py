@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.schema import SIGNS, LabelCoding
 from streamhalf.data.source import Source
+from streamhalf.data.table_source import map_frame
 from streamhalf.errors import DataError, UnverifiedWarning, UsageError
 from streamhalf.redact import one_line, plural, printable
 from streamhalf.report.voices import remedy
@@ -221,8 +222,6 @@ def predict_in_memory(model: FitResult, X: Any) -> Any:
     classes = np.array(model.data.classes or (-1, 1))
     predict = partial(predict_rows, plane=halfspace.plane, classes=classes)
     if is_frame(X):
-        from streamhalf.data.table_source import map_frame
-
         return map_frame(predict, X, model.data.encoding, model.data.features, dtype=classes.dtype)
     check_columns(model, names_of_array(X, "X"), field="model")
     rows = X if hasattr(X, "shape") else array_of("X", X)

@@ -19,6 +19,7 @@ from streamhalf.config import SETTINGS, check_names
 from streamhalf.data.kinds import is_dask_array, is_data_array, is_frame, is_pandas
 from streamhalf.data.labelled import Labelled, holds_labels, map_rows, open_labelled, predict_rows
 from streamhalf.data.schema import array_of, refuse_rounded
+from streamhalf.data.table_source import map_frame
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
@@ -350,8 +351,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
                 "X: a Dask DataFrame has no probabilities in one array; use "
                 "X.map_partitions(model.predict_proba), or give a pandas frame"
             )
-        from streamhalf.data.table_source import map_frame
-
         return map_frame(function, X, data.encoding, data.features, dtype=dtype)
 
     def _keep(self, result: FitResult) -> None:

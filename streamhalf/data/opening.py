@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
@@ -42,6 +43,8 @@ from streamhalf.data.source import (
     gathered_chunks,
     nearest_names,
 )
+from streamhalf.data.table_source import TableOptions, open_table
+from streamhalf.data.tables import Table, open_files, to_table
 from streamhalf.data.zarr_groups import names_in_group, names_of_array, open_group, open_member, open_store
 from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_rows, unit_of_blocks
@@ -120,7 +123,7 @@ def _open_table_path(data: Any, request: Request) -> Source:
     name = public_name(text)
     if "://" not in text and not any(mark in text for mark in "*?[") and not os.path.exists(text):
         raise DataError(f"{name}: no such file; check the path")
-    if (found := _tables_at(text, request)) is None:
+    if (found := open_files(text, request.storage_options)) is None:
         raise DataError(f"{name}: no CSV or Parquet file is here; check the path")
     return _open_tabular(found, request)
 
@@ -134,22 +137,14 @@ def _open_path(data: Any, request: Request) -> Source:
         found = None
         if not os.path.isfile(text):
             with contextlib.suppress(ListingError, UsageError, ImportError):  # what Zarr said of it tells more
-                found = _tables_at(text, request)
+                found = open_files(text, request.storage_options)
         if found is None:
             raise
         return _open_tabular(found, request)
     return _from_group(group, public_name(text), request)
 
 
-def _tables_at(text: str, request: Request) -> Any:
-    from streamhalf.data.tables import open_files  # pyarrow, where there is a table
-
-    return open_files(text, request.storage_options)
-
-
-def _open_tabular(table: Any, request: Request) -> Source:
-    from streamhalf.data.table_source import TableOptions, open_table
-
+def _open_tabular(table: Table, request: Request) -> Source:
     if request.features != "X":
         raise UsageError(_features_of_table(request.features))
     options = TableOptions(label=request.labels, **request.table)
@@ -158,8 +153,6 @@ def _open_tabular(table: Any, request: Request) -> Source:
 
 
 def _open_frame(data: Any, request: Request) -> Source:
-    from streamhalf.data.tables import to_table
-
     return _open_tabular(to_table(data), request)
 
 
@@ -215,8 +208,6 @@ class ArrayColumns(OwnColumns):
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
         """Return values of rows; of stored arrays the chunks that these lie in are read."""
-        import pyarrow as pa
-
         found = {}
         for name in names:
             array = self.home[name]
