@@ -37,7 +37,7 @@ from streamhalf.kernels.streams import Stream, generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidates import ThresholdScan
 from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
-from streamhalf.reductions.logistic import Logistic, LogisticLine, penalties, plane_of
+from streamhalf.reductions.logistic import LogisticLine, logistic_plane, penalties, plane_of
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.reductions.spread import CentredSums, FeatureMoments
 from streamhalf.results import HalfspaceClass, Method, Transform
@@ -135,7 +135,7 @@ def regress_rows(block: Block, seed: int) -> Plane:
     """Return the boundary of the logistic regression of rows in memory."""
     if block.dim > _MOST_NEWTON or is_short_of_rows(block.n_rows, block.dim):
         return regress_in_memory(block, seed=seed)
-    return Logistic.start(block.X.mean(axis=0), block.X.std(axis=0)).settle(block).plane
+    return logistic_plane(block)
 
 
 def _at_best_threshold(plane: Plane, block: Block) -> Plane:

@@ -4,7 +4,7 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidates import CandidateSlabs, SlabCovariance, ThresholdScan, WedgeSums
 from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
-from streamhalf.reductions.logistic import Logistic, LogisticLine
+from streamhalf.reductions.logistic import LogisticLine
 from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_view import Bundle, Viewed
@@ -21,7 +21,6 @@ REDUCTIONS: tuple[type, ...] = (
     Covariance,
     FeatureMoments,
     LabelCounts,
-    Logistic,
     LogisticLine,
     MarginCounts,
     Moments,

@@ -1,9 +1,9 @@
-"""Sums of logistic regression: with a Hessian for a Newton step, and without along a line."""
+"""Logistic regression: by Newton steps on rows in memory, and the sums of a pass along a line."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,87 +30,55 @@ largest such numbers: sums of 2^13 products are exact in float64, those of 2^24 
 _EXACT_ROWS = 1 << 13
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogisticSums:
-    """Rows; the sums of ln(1 + exp(-y m)), of its gradient (d + 1,) and its Hessian, the intercept last; float64."""
-
-    n_rows: int
-    loss: float
-    gradient: NDArray[np.float64]
-    hessian: NDArray[np.float64]
+def logistic_plane(block: Block) -> Plane:
+    """The boundary of a logistic regression on rows in memory; a constant feature gets no weight."""
+    mean, spread = block.X.mean(axis=0), block.X.std(axis=0)
+    scale = np.where(spread > 1e-10 * np.abs(mean), spread, np.inf)
+    return plane_of(newton_weights(block, mean, scale, np.zeros(block.dim + 1)), mean, scale)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Logistic(Reduction[LogisticSums, LogisticSums]):
-    """Sums at `weights` (d + 1,) of the features (x - centre) / scale.
+def newton_weights(
+    block: Block, centre: NDArray[np.float64], scale: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Newton steps from these weights of (x - centre) / scale and 1, halved where they go too far."""
+    penalty = penalties(block.dim)
 
-    A constant feature has an infinite scale, and so no weight.
-    """
+    def look(at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        loss, gradient, hessian = _newton_sums(block, centre, scale, at)
+        return loss + float(penalty @ at**2) / 2, gradient, hessian
 
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    weights: NDArray[np.float64]
-
-    name = "logistic"
-
-    @classmethod
-    def start(cls, mean: NDArray[np.float64], spread: NDArray[np.float64]) -> Logistic:
-        """Weights of 0, for features of this mean and standard deviation."""
-        scale = np.where(spread > 1e-10 * np.abs(mean), spread, np.inf)
-        return cls(mean, scale, np.zeros(len(mean) + 1))
-
-    def empty(self, dim: int) -> LogisticSums:
-        return LogisticSums(0, 0.0, np.zeros(dim + 1), np.zeros((dim + 1, dim + 1)))
-
-    def map(self, block: Block) -> LogisticSums:
-        sums = self.empty(block.dim)
-        step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
-        for start in range(0, block.n_rows, step):
-            window = slice(start, start + step)
-            X = (block.X[window].astype(np.float64) - self.centre) / self.scale
-            Z = np.column_stack([X, np.ones(len(X))])
-            y = block.y[window].astype(np.float64)
-            agreement = y * (Z @ self.weights)
-            against = expit(-agreement)
-            curved = Z * (against * (1 - against))[:, None]
-            loss = float(np.logaddexp(0.0, -agreement).sum())
-            sums = self.combine(sums, LogisticSums(len(Z), loss, -(y * against) @ Z, curved.T @ Z))
-        return sums
-
-    def objective(self, sums: LogisticSums) -> float:
-        """Loss and penalty."""
-        return sums.loss + float(self._penalties @ self.weights**2) / 2
-
-    @property
-    def _penalties(self) -> NDArray[np.float64]:
-        return penalties(len(self.weights) - 1)
-
-    def step(self, sums: LogisticSums) -> Logistic:
-        """The weights that minimise the quadratic model."""
-        gradient = sums.gradient + self._penalties * self.weights
-        move = np.linalg.solve(sums.hessian + np.diag(self._penalties), gradient)
-        return replace(self, weights=self.weights - move)
-
-    def settle(self, block: Block) -> Logistic:
-        """Newton steps on rows in memory, halved where they go too far."""
-        at, sums = self, self.map(block)
-        for _ in range(_MOST_STEPS):
-            reached, found = at.objective(sums), at.step(sums)
-            for _ in range(_MOST_HALVINGS):
-                ahead = found.map(block)
-                if found.objective(ahead) <= reached or not math.isfinite(reached):
-                    break
-                found = replace(found, weights=(found.weights + at.weights) / 2)
-            gained = reached - found.objective(ahead)
-            at, sums = found, ahead
-            if gained <= _SETTLED * max(1.0, reached):
+    loss, gradient, hessian = look(weights)
+    for _ in range(_MOST_STEPS):
+        found = weights - np.linalg.solve(hessian + np.diag(penalty), gradient + penalty * weights)
+        for _ in range(_MOST_HALVINGS):
+            ahead = look(found)
+            if ahead[0] <= loss or not math.isfinite(loss):
                 break
-        return at
+            found = (found + weights) / 2
+        before, weights, (loss, gradient, hessian) = loss, found, ahead
+        if before - loss <= _SETTLED * max(1.0, before):
+            break
+    return weights
 
-    @property
-    def plane(self) -> Plane:
-        """The boundary among the rows as they came."""
-        return plane_of(self.weights, self.centre, self.scale)
+
+def _newton_sums(
+    block: Block, centre: NDArray[np.float64], scale: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """The sum of ln(1 + exp(-y m)), its gradient (d + 1,) and its Hessian, the intercept last."""
+    size = block.dim + 1
+    loss, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
+    step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
+    for start in range(0, block.n_rows, step):
+        window = slice(start, start + step)
+        X = (block.X[window].astype(np.float64) - centre) / scale
+        Z = np.column_stack([X, np.ones(len(X))])
+        y = block.y[window].astype(np.float64)
+        agreement = y * (Z @ weights)
+        against = expit(-agreement)
+        loss += float(np.logaddexp(0.0, -agreement).sum())
+        gradient += -(y * against) @ Z
+        hessian += (Z * (against * (1 - against))[:, None]).T @ Z
+    return loss, gradient, hessian
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,6 @@ from streamhalf.reductions import (
     Covariance,
     FeatureMoments,
     LabelCounts,
-    Logistic,
     LogisticLine,
     MarginCounts,
     Moments,
@@ -72,9 +71,6 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Covariance: lambda dim: Covariance(),
     FeatureMoments: lambda dim: FeatureMoments(),
     LabelCounts: lambda dim: LabelCounts(),
-    Logistic: lambda dim: Logistic(
-        np.linspace(-1, 1, dim), np.linspace(0.5, 2.0, dim), np.linspace(-0.5, 1.0, dim + 1)
-    ),
     LogisticLine: lambda dim: LogisticLine(
         np.linspace(-1, 1, dim),
         np.linspace(0.5, 2.0, dim),
