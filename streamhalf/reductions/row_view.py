@@ -8,6 +8,7 @@ in one loop.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -371,7 +372,7 @@ def measure(reduction: Reduction[Any, Any], blocks: Iterable[Block]) -> tuple[in
         del block  # its buffer is used for the next one
     for leaf in viewed:
         leaf.reduce()
-    return n_rows, _gathered(reduction, iter(leaves))[0]
+    return n_rows, _gathered(reduction, deque(leaves))
 
 
 def _draw_of(leaf: _Leaf) -> Hashable:
@@ -399,16 +400,14 @@ def _leaves(reduction: Reduction[Any, Any], view: RowView) -> Iterator[_Leaf]:
             yield _Leaf(reduction, view)
 
 
-def _gathered(reduction: Reduction[Any, Any], leaves: Iterator[_Leaf]) -> tuple[Any, _Leaf | None]:
-    """The partial of a tree, of those of its leaves; and the last leaf, which knows what a frame saw."""
+def _gathered(reduction: Reduction[Any, Any], leaves: deque[_Leaf]) -> Any:
+    """The partial of a tree, of those of its leaves, each of which knows what its frame saw."""
     match reduction:
         case Bundle():
-            found = [_gathered(member, leaves) for member in reduction.members]
-            return tuple(partial for partial, _ in found), found[-1][1] if found else None
+            return tuple(_gathered(member, leaves) for member in reduction.members)
+        case Viewed() if reduction.counts:
+            leaf = leaves[0]
+            return Accepted(leaf.n_seen, leaf.n_accepted, _gathered(reduction.inner, leaves))
         case Viewed():
-            inner, leaf = _gathered(reduction.inner, leaves)
-            if reduction.counts and leaf is not None:
-                return Accepted(leaf.n_seen, leaf.n_accepted, inner), leaf
-            return inner, leaf
-    leaf = next(leaves)
-    return leaf.partial, leaf
+            return _gathered(reduction.inner, leaves)
+    return leaves.popleft().partial
