@@ -146,7 +146,6 @@ def read_config(given: Given) -> ConfigFile:
 
 
 def storage_of(given: Given) -> Mapping[str, Any] | None:
-    """Options of the storage, from the file and the flags."""
     return read_config(given).storage_options
 
 
@@ -215,7 +214,6 @@ class ResultConsole(Console):
         super().__init__(emoji=False)  # a feature may be called ":x:"
 
     def on_broken_pipe(self) -> None:
-        """Say nothing more."""
         silence_output()
 
 
@@ -292,7 +290,6 @@ class _Lines(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a line."""
         self._console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -37,7 +37,7 @@ from streamhalf.engine.run import Run, plan_keeping
 from streamhalf.engine.scheduler import check_access, choose, dask_settings, refuse_elsewhere
 from streamhalf.errors import DataError, RunCancelledError, UsageError
 from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted, Watched
-from streamhalf.paths import Folder, absolute, check_cache_folder
+from streamhalf.paths import AnyPath, Folder, absolute, check_cache_folder, path_of, refuse_harm
 from streamhalf.redact import one_line, plural, public_name
 from streamhalf.report.words import notice_words
 from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, WatchResult, replace
@@ -123,8 +123,13 @@ def open_data(
     return opened, config
 
 
+def protect(data: Any, *, replaces: bool = False, **outputs: AnyPath | None) -> None:
+    """Refuse outputs inside the data that are read; around them too, if writing `replaces` all."""
+    if (place := path_of(data)) is not None:
+        refuse_harm(place, {name: one for name, one in outputs.items() if one is not None}, replaces=replaces)
+
+
 def table_options(config: RunConfig) -> dict[str, Any]:
-    """Return what a configuration asks of tables."""
     names = ("columns", "drop", "positive", "encode", "missing")
     return {name: getattr(config, name) for name in names}
 
@@ -257,7 +262,6 @@ def _in_one_sentence(source: Source) -> Iterator[None]:
 
 
 def who() -> str:
-    """Who runs this process, and where."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a number without a name, as in many containers

@@ -25,6 +25,7 @@ from streamhalf._session import (
     new_state,
     open_checkpoint,
     open_data,
+    protect,
     takes_data,
     update_settings,
     who,
@@ -46,7 +47,7 @@ from streamhalf.data.zarr_groups import Target
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
+from streamhalf.paths import Folder, absolute, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.reductions.rows import RowSample
 from streamhalf.results import (
@@ -155,9 +156,7 @@ def fit(
             from streamhalf.stream import learn_batches
 
             return learn_batches(data, **parameters)
-        folders = {"checkpoint": checkpoint, "state": state}
-        if (place := path_of(data)) is not None:
-            refuse_harm(place, {name: one for name, one in folders.items() if one is not None})
+        protect(data, checkpoint=checkpoint, state=state)
         source, config = open_data(data, parameters, storage_options)
         folder = new_state(state, storage_options, config)
         kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
@@ -214,8 +213,7 @@ def update(
     """
     if not isinstance(result, FitResult):
         raise UsageError(f"result: {type(result).__name__} given; expected what fit returned, or read_result(path)")
-    if (place := path_of(data)) is not None:
-        refuse_harm(place, {"state": state})
+    protect(data, state=state)
     folder = Folder(os.fspath(state), storage_options)
     kept = load_state(folder, result)
     source, config = open_data(data, update_settings(kept, parameters), storage_options, model=result)
@@ -382,8 +380,7 @@ def dry_run(
     data, client, storage_options, checkpoint, resume, observer, **parameters
         As of `fit`.
     """
-    if checkpoint is not None and (place := path_of(data)) is not None:
-        refuse_harm(place, {"checkpoint": checkpoint})
+    protect(data, checkpoint=checkpoint)
     source, config = open_data(data, parameters, storage_options)
     open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
     work = partial(plan_overview.dry_run_of, source=source, config=config)
@@ -449,8 +446,7 @@ def audit(
     request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
     if out is not None:
         check_file(out, overwrite=overwrite)
-        if (place := path_of(data)) is not None:
-            refuse_harm(place, {"out": out}, replaces=True)
+        protect(data, replaces=True, out=out)
     request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
     source.check_kept(request.keep)
@@ -562,8 +558,7 @@ def watch(
     from streamhalf.monitoring import look_at, reference_of
 
     reference_of(result)
-    if state is not None and (place := path_of(data)) is not None:
-        refuse_harm(place, {"state": state})
+    protect(data, state=state)
     source, config = open_data(data, parameters, storage_options, needs_labels=False, model=result)
     source = like_fitted(result, source)
     folder = None if state is None else Folder(os.fspath(state), storage_options)
@@ -692,10 +687,11 @@ def predict(
         Called with every event.
     """
     halfspace = model if isinstance(model, Halfspace) else usable_halfspace(model)
-    known = model.data if isinstance(model, FitResult) else None
+    classes: tuple[Any, ...] = ()
     if isinstance(model, FitResult):
+        classes = model.data.classes
         warn_unverified(model, stacklevel=2)
-    refuse_harm(store, {"out": out}, replaces=True)
+    protect(store, replaces=True, out=out)
     tabular = is_table_path(out) and bool(check_file(out, overwrite=overwrite))
     keep = _names(keep)
     if keep and not tabular:
@@ -710,7 +706,6 @@ def predict(
     )
     source.check_kept(keep)
     check_columns(model, source.schema.columns, field="model")
-    classes = () if known is None else known.classes
     config = _where(scheduler, n_workers)
 
     def write_store(target: Target) -> int:

@@ -511,7 +511,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
     for name in ("stdout", "stderr"):  # no character and no closed stream ends a command
         stream = getattr(sys, name)
         if stream is None:
@@ -523,7 +522,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def versions() -> str:
-    """Return the output of --version: streamhalf, then the packages it runs on."""
     from streamhalf.results import installed_versions
 
     found = installed_versions()
@@ -532,7 +530,6 @@ def versions() -> str:
 
 
 def build_app() -> App:
-    """All commands and their flags."""
     app = App(
         name="streamhalf",
         help="Learn linear classifiers from labels that may have been tampered with, and say what "
@@ -553,7 +550,6 @@ def build_app() -> App:
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The function to call and its bound arguments."""
     if not arguments:
         raise UsageError("no command given; streamhalf --help lists them all")
     try:
@@ -584,7 +580,6 @@ def _prefer_likely(error: CycloptsError) -> None:
 
 
 def _how_to_resume(given: Mapping[str, Any]) -> str:
-    """Return how to resume a run that was interrupted."""
     if folder := given.get("checkpoint"):
         return f"; finished passes are in {folder}: run the same command with --resume to go on"
     return "; nothing was kept (with --checkpoint FOLDER a run can be resumed)"

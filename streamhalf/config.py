@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from functools import partial
@@ -35,7 +36,7 @@ TOP = 100_000
 TOLERANCE = 0.01
 """Share of rows that a change may concern before a watch calls it drift."""
 
-_LARGEST_FILE, _LARGEST_WHOLE = 1 << 20, 1 << 63
+_LARGEST_FILE, _LARGEST_WHOLE = 1 << 20, 10**30
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 LABEL = "label"
@@ -68,7 +69,6 @@ class Setting:
 
     @property
     def limits(self) -> str:
-        """Accepted values, in words."""
         if self.kind is bool:
             return "true or false"
         if self.kind is tuple:
@@ -131,7 +131,6 @@ class Setting:
 
 
 def setting(default: Any, kind: type, within: tuple[float, float] = (0, 0), **declared: Any) -> Any:
-    """A dataclass field that declares a `Setting`."""
     declaration = Setting(default=default, kind=kind, within=within, **declared)
     return field(default=default, metadata={"setting": declaration})
 
@@ -155,16 +154,10 @@ def check_names(given: Iterable[str], known: Collection[str], where: str) -> Non
 
 def parse_whole(text: str) -> int:
     """A whole number, also as 1e6 or 1_000_000."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
+    with suppress(ArithmeticError, ValueError):
         value = Decimal(text)
-        if value == (number := int(value)) and abs(value) < _LARGEST_WHOLE:
-            return number
-    except (ArithmeticError, ValueError):
-        pass
+        if abs(value) < _LARGEST_WHOLE and value == int(value):
+            return int(value)
     raise ValueError(f"{text!r} is not a whole number; write 1000000 or 1e6")
 
 
@@ -193,7 +186,6 @@ _tables = partial(setting, group="tables")
 
 
 def draw_seed() -> int:
-    """Draw a seed from the operating system."""
     return secrets.randbits(_SEED_BITS)
 
 
@@ -359,7 +351,6 @@ class RunConfig:
         object.__setattr__(self, "seed", draw_seed() if asked == "auto" else int(asked))
 
     def recorded(self) -> dict[str, Any]:
-        """Every setting by name, as plain values."""
         return {name: getattr(self, name) for name in SETTINGS}
 
     def identity(self) -> dict[str, Any]:

@@ -399,7 +399,6 @@ def _is_mixed(X: Any) -> bool:
 
 
 def columns_of_frame(X: Any) -> list[str]:
-    """Return the names of the columns of a frame."""
     names = getattr(X, "columns", None)
     return list(map(str, names if names is not None else X.collect_schema().names()))
 

@@ -15,7 +15,6 @@ from streamhalf.engine import cluster as cluster_engine
 from streamhalf.engine.memory import PROCESS_NBYTES
 from streamhalf.events import PassProgress, RunStarted
 from tests.clusters import Cluster, open_cluster
-from tests.comparing import comparable
 from tests.conftest import make_rows
 from tests.waiting import PATIENCE, wait_until
 
@@ -51,40 +50,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def at_home(home: Path, monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
     """Relative paths are of the client; a pass has many tasks."""
     monkeypatch.chdir(home)
-
-
-def state_of(dask_scheduler: Any = None) -> tuple[list[str], list[str]]:
-    """Keys of tasks, and names of plugins."""
-    return sorted(map(str, dask_scheduler.tasks)), sorted(dask_scheduler.plugins)
-
-
-def resident(dask_worker: Any = None) -> tuple[int, int]:
-    """Results that a worker holds, and the memory that it takes."""
-    return len(dask_worker.data), int(dask_worker.monitor.proc.memory_info().rss)
-
-
-def test_fits__of_three_clients_leave_the_cluster_as_it_was(cluster: Cluster) -> None:
-    expected = comparable(streamhalf.fit("rows.zarr", scheduler="serial", **OPTIONS))
-
-    def fit_thrice() -> None:
-        clients = [Client(cluster.address, set_as_default=False) for _ in range(3)]
-        runs = [streamhalf.fit("rows.zarr", client=one, wait=False, **OPTIONS) for one in clients]
-        assert [comparable(run.result(PATIENCE)) for run in runs] == [expected] * 3
-        for one in clients:
-            one.close()
-
-    with Client(cluster.address, set_as_default=False) as watching:
-        _, plugins = watching.run_on_scheduler(state_of)
-        fit_thrice()
-        wait_until(lambda: not watching.run_on_scheduler(state_of)[0], "the end of all tasks")
-        before = watching.run(resident)
-        for _ in range(2):
-            fit_thrice()
-        wait_until(lambda: not watching.run_on_scheduler(state_of)[0], "the end of all tasks")
-        assert set(watching.run_on_scheduler(state_of)[1]) - set(plugins) <= {"streamhalf-page"}
-        for worker, (held, nbytes) in watching.run(resident).items():
-            assert held == 0
-            assert nbytes < before[worker][1] + 64 * MIB
 
 
 def test_dry_run__asks_every_worker_and_writes_nothing(cluster: Cluster, home: Path) -> None:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamhalf
@@ -235,16 +234,6 @@ def test_random_state__is_another_spelling_of_seed(rows: Rows) -> None:
     assert drawn.result_.seed == np.random.RandomState(0).randint(2**31 - 1)
     with pytest.raises(UsageError, match="random_state: given beside seed"):
         learner(random_state=3, seed=4).fit(X, y)
-
-
-@untested
-def test_one_vs_rest__costs_the_fits_alone(rows: Rows) -> None:
-    X = rows[0][:3_000]
-    labels = np.digitize(X[:, 0], [-0.5, 0.5])
-    many = OneVsRestClassifier(learner(random_state=0)).fit(X, labels)
-    assert many.score(X, labels) > 0.6
-    passes = [one.name for fitted in many.estimators_ for one in fitted.passes_]
-    assert "certificate" not in passes
 
 
 @untested

@@ -182,27 +182,20 @@ def test_synth_and_predict__wait_for_memory_too(
     assert streamhalf.open_source(tmp_path / "x.zarr").n_rows == 1 << 20
 
 
-def fit_store_then_lazy_rows(folder: Path, n_rows: int, limit: str) -> None:
-    """On two workers of little memory; rows of 16 float32."""
+@pytest.mark.parametrize(
+    ("n_rows", "limit"), [(600_000, "700MiB"), pytest.param(15_500_000, "1GiB", marks=pytest.mark.slow)]
+)
+def test_fits__of_a_store_and_of_lazy_rows_end_on_small_workers(n_rows: int, limit: str, tmp_path: Path) -> None:
     shape: dict[str, Any] = {"dim": 16, "marginal": "gaussian", "noise": "random", "rate": 0.05}
-    streamhalf.synth(folder / "x.zarr", rows=20_000, chunk_rows=4_000, **shape)
+    streamhalf.synth(tmp_path / "x.zarr", rows=20_000, chunk_rows=4_000, **shape)
     options: dict[str, Any] = {"eps": 0.25, "certificate_degree": 0, "seed": 0}
     chunks = (50_000, 16)
     X = da.random.default_rng(0).standard_normal((n_rows, 16), chunks=chunks, dtype=np.float32)
     y = da.where(X[:, 0] + X[:, 1] >= 0, 1, -1).astype("i1")
     with open_workers(2, 1, limit) as client:
         before = client.run(os.getpid)
-        for data in (folder / "x.zarr", (X, y)):
+        for data in (tmp_path / "x.zarr", (X, y)):
             assert streamhalf.fit(data, client=client, **options).verdict is not None
         assert client.run(os.getpid) == before  # none was restarted
         workers = client.scheduler_info()["workers"].values()
         assert {worker["status"] for worker in workers} == {"running"}
-
-
-def test_fits__of_a_store_and_of_lazy_rows_end_on_small_workers(tmp_path: Path) -> None:
-    fit_store_then_lazy_rows(tmp_path, 600_000, "700MiB")
-
-
-@pytest.mark.slow
-def test_fits__of_a_store_and_of_many_lazy_rows_end_on_small_workers(tmp_path: Path) -> None:
-    fit_store_then_lazy_rows(tmp_path, 15_500_000, "1GiB")

@@ -307,7 +307,6 @@ class _Watch:
             self._said = True
 
     def _reason(self, found: Mapping[str, Any], executing: int) -> str:
-        """Return why there is no progress."""
         if not found:
             return "the cluster has no worker any more (start some with `dask worker`)"
         if self._paused:
@@ -356,7 +355,6 @@ def call_on_workers(client: Client, call: Callable[..., Any], *arguments: Any) -
 
 
 def available_cpus() -> int:
-    """Return the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -81,7 +81,6 @@ class Job:
 
 
 def merge(context: Any, combine: Callable[[Any, Sequence[Any]], Any], parts: list[Counted]) -> Counted:
-    """Combine neighbouring partials, all at once."""
     if len(parts) == 1:
         return parts[0]
     partial = combine(context, [part.partial for part in parts])
@@ -176,7 +175,6 @@ class LazyResult(Delayed):
 
 
 def lazy_call(function: Callable[[Any], Any], result: Delayed) -> LazyResult:
-    """Apply a function to a lazy result, lazily."""
     found = delayed(function, pure=False)(result)
     return LazyResult(found.key, found.__dask_graph__(), layer=found.__dask_layers__()[0])
 
@@ -226,7 +224,6 @@ class Packed:
 
 
 def new_run_id() -> str:
-    """Return a name for the tasks of one run."""
     return uuid.uuid4().hex[:16]
 
 

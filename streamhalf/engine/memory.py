@@ -128,7 +128,6 @@ def _of_address_space() -> Iterator[int]:
 
 
 def rows_nbytes(row_nbytes: int, n_rows: int) -> int:
-    """Return the memory that the rows of one block take in a task."""
     return TASK_COPIES * n_rows * row_nbytes
 
 
@@ -261,5 +260,4 @@ def trim_memory() -> None:
 
 
 def mib(nbytes: int) -> str:
-    """Return bytes as MiB, for messages."""
     return f"{nbytes / 2**20:,.0f} MiB"

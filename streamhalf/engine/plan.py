@@ -61,7 +61,6 @@ class PassPlan:
 
     @property
     def partials_nbytes(self) -> int:
-        """Memory of the partials that one task holds."""
         return (self.split_every + 2) * self.reduction.partial_nbytes(self.source.dim)
 
     def task_nbytes(self) -> int:
@@ -179,7 +178,6 @@ class RemoteReads:
 
 
 def remote_store_of(source: Source) -> RemoteStore | None:
-    """Return the store of a source, where it is remote."""
     return source.reader.remote if isinstance(source.reader, ZarrReader) else None
 
 
@@ -205,7 +203,6 @@ def _rows_apart(source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...
 
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
-    """Read and reduce the blocks of one task, one after the other."""
     # values that are not finite are looked for where they matter
     with task_memory(context.task_nbytes, context.room), np.errstate(all="ignore"):
         total = Counted(*measure(context.reduction, context.read(item)))
@@ -222,7 +219,6 @@ def moved_by(context: PassContext) -> Moved:
 
 
 def combine_partials(context: PassContext, parts: Sequence[Any]) -> Any:
-    """Combine neighbouring partials of the pass's reduction."""
     with np.errstate(all="ignore"):
         return context.reduction.combine(*parts)
 
@@ -236,7 +232,6 @@ def fan_in(split_every: int, partial_nbytes: int) -> int:
 
 
 def plan_pass(name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8) -> PassPlan:
-    """Plan a pass over all rows."""
     fan = fan_in(split_every, reduction.partial_nbytes(source.dim))
     return PassPlan(name, source, reduction, source.blocks, fan)
 

@@ -119,7 +119,6 @@ class Run:
         return result
 
     def _saved(self, plan: PassPlan) -> Counted | None:
-        """Return the pass from the checkpoint, if it is there."""
         if self.checkpoint is None:
             return None
         ordinal, dim = len(self.passes), plan.source.dim
@@ -188,7 +187,6 @@ class UncheckedBlocks:
     seen: NDArray[np.int8]
 
     def note(self, read: RowRanges) -> None:
-        """Note the rows that a pass reads."""
         pieces, homes = self.source.pieces(read)
         blocks = self.source.blocks
         rows = np.bincount(homes, pieces.sizes, len(blocks))

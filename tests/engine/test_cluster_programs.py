@@ -16,7 +16,6 @@ from distributed import Client
 
 import streamhalf
 from streamhalf import MemoryBudgetError, StreamhalfError
-from streamhalf.cli import main
 from streamhalf.engine.cluster import ClusterEngine
 from tests.clusters import Cluster, open_cluster
 from tests.comparing import comparable
@@ -51,50 +50,6 @@ def undisturbed(store: Path) -> str:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with open_cluster(tmp_path_factory.mktemp("cluster"), n_workers=1) as cluster:
         yield cluster
-
-
-def task_prefixes(dask_scheduler: Any = None) -> list[str]:
-    return sorted(dask_scheduler.task_prefixes)
-
-
-def test_scheduler__by_address_and_by_file_gives_the_same_bits(
-    cluster: Cluster, store: Path, undisturbed: str, tmp_path: Path
-) -> None:
-    for i, scheduler in enumerate((cluster.address, str(cluster.file))):
-        result = tmp_path / f"{i}.json"
-        command = ["fit", str(store), *FLAGS, "--scheduler", scheduler, "--json", str(result)]
-        assert main(command) == 0
-        assert comparable(result) == undisturbed
-    with Client(cluster.address, set_as_default=False) as client:
-        seen = client.run_on_scheduler(task_prefixes)
-    assert {"streamhalf-initial", "streamhalf-update", "streamhalf-final"} <= set(seen)
-
-
-def test_scheduler__comes_from_dasks_variables_and_from_ours(
-    cluster: Cluster, store: Path, undisturbed: str, tmp_path: Path
-) -> None:
-    result = tmp_path / "result.json"
-    command = [sys.executable, "-m", "streamhalf", "fit", str(store), *FLAGS[:-1]]
-
-    def run(*flags: str, **variables: str) -> str:
-        done = subprocess.run(
-            [*command, "--json", str(result), *flags],
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stderr
-        assert comparable(result) == undisturbed
-        return done.stderr.splitlines()[0]
-
-    told = run(DASK_SCHEDULER_ADDRESS=cluster.address)
-    assert told.startswith(f"notice: runs on {cluster.address}, named by Dask's scheduler-address")
-    nowhere = {"DASK_SCHEDULER_ADDRESS": "tcp://127.0.0.1:1"}
-    assert run(STREAMHALF_SCHEDULER="serial", **nowhere).startswith("pass ")
-    nowhere["STREAMHALF_SCHEDULER"] = "tcp://127.0.0.1:1"
-    assert run("--scheduler-file", str(cluster.file), **nowhere).startswith("pass ")
 
 
 def test_workers__that_do_not_fit_are_named_before_any_work(cluster: Cluster, store: Path, tmp_path: Path) -> None:

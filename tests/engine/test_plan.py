@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -95,15 +94,6 @@ def test_tasks__hold_every_block_once_and_stay_few(n_rows: int, chunk_rows: int,
     assert [block for task in tasks for block in task.cut(starts)] == list(blocks)
     assert len(tasks) <= MAX_TASKS
     assert len(tasks) >= min(len(blocks), 1600)  # two for each of 800 threads
-
-
-@pytest.mark.parametrize("n_blocks", [1, 64, 800, 3200, 4096, 4097, 8192, 12_345, 50_000])
-def test_tasks__are_bounded_however_many_blocks(n_blocks: int) -> None:
-    blocks = tuple(RowRange(i, i + 1) for i in range(n_blocks))
-    tasks = plan_blocks(blocks, row_nbytes=16 * MIB).tasks()
-    run = max(task.n_rows for task in tasks)
-    assert run == max(1, min(4, n_blocks // 1600), math.ceil(n_blocks / 4096))
-    assert len(tasks) == math.ceil(n_blocks / run) <= MAX_TASKS
 
 
 def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
