@@ -102,14 +102,21 @@ def lazy(
         Fields of `RunConfig`.
     """
     config = make_config(parameters)
+    if isinstance(statistic, str) and statistic not in _NAMES:
+        raise UsageError(f"statistic: {statistic!r} is unknown; {nearest_names(statistic, _NAMES)}")
     opened = partial(_open, data, config, storage_options)
     if statistic == _TEST:
-        _refuse_transforms(config)
+        if config.feature_transform not in ("auto", Transform.STORED):
+            raise UsageError(
+                f"feature_transform: {config.feature_transform} takes several passes, of which the "
+                "first decides about the others; a lazy test judges the rows as they are stored: leave "
+                "it out, or use streamhalf.test"
+            )
         source = opened(labelled=False)
         tester = moment_tester(source.dim, config)
         judge = partial(moment_test_result, tester, config, source.record)
         return lazy_call(judge, _result(source, tester.needs(), config))
-    chosen: Any = _find(statistic, config) if isinstance(statistic, str) else statistic
+    chosen: Any = _STATISTICS[statistic](config) if isinstance(statistic, str) else statistic
     judges = hasattr(chosen, "judge")
     needs = chosen.needs() if judges else chosen
     if not hasattr(needs, "finalize"):
@@ -119,21 +126,6 @@ def lazy(
     if judges:
         return lazy_call(partial(chosen.judge, n_seen=source.n_rows), result)
     return _collections(chosen, result, source, named=chosen is not statistic)
-
-
-def _find(name: str, config: RunConfig) -> Reduction[Any, Any]:
-    if name not in _STATISTICS:
-        raise UsageError(f"statistic: {name!r} is unknown; {nearest_names(name, _NAMES)}")
-    return _STATISTICS[name](config)
-
-
-def _refuse_transforms(config: RunConfig) -> None:
-    if config.feature_transform not in ("auto", Transform.STORED):
-        raise UsageError(
-            f"feature_transform: {config.feature_transform} takes several passes, of which the "
-            "first decides about the others; a lazy test judges the rows as they are stored: leave "
-            "it out, or use streamhalf.test"
-        )
 
 
 def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] | None, *, labelled: bool) -> Source:
