@@ -84,7 +84,9 @@ def workers_by_group(seen: list[dict[str, Any]]) -> dict[str, Counter[str]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["store", "windows", "numpy", "columns"])
+@pytest.mark.parametrize(
+    "kind", ["store", "numpy", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("windows", "columns"))]
+)
 def test_fit__runs_tasks_of_every_pass_on_every_worker(kind: str, six: Client, store: Path) -> None:
     """Of early passes too, which read a few thousand rows in windows."""
     data = make_data(kind, store)
@@ -120,6 +122,7 @@ def test_tasks__with_a_large_context_are_spread_too(six: Client, n_tasks: int) -
     assert len(groups[maps]) == N_WORKERS
 
 
+@pytest.mark.slow
 def test_fits__are_groups_of_their_own_on_the_dashboard(six: Client, store: Path) -> None:
     found = []
     for _ in range(2):
@@ -201,6 +204,7 @@ def test_zarr_arrays__are_read_chunk_by_chunk(store: Path, tmp_path: Path) -> No
         streamhalf.test((hole, np.ones(64, dtype="i1")), scheduler="serial")
 
 
+@pytest.mark.slow
 def test_adaptive_cluster__at_zero_workers_starts(store: Path) -> None:
     rows: Any = make_data("numpy", store)
     with (
