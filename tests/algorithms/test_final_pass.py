@@ -169,7 +169,7 @@ def test_final__early_rejections_alone_do_not() -> None:
 
 def test_final__errors_are_those_of_stored_rows_in_any_position_and_of_all_members() -> None:
     transform = Isotropic(np.array([5.0, -1.0]), np.diag([0.5, 4.0]))
-    stored = Block(DATA.X / [0.5, 4.0] + transform.mean, DATA.y, DATA.rows)
+    stored = Block(DATA.X / [0.5, 4.0] + transform.centre, DATA.y, DATA.rows)
     member = Baseline(Method.REGRESSION, Plane(np.array([1.0, -2.0]), 7.0))
     final = FinalPass(WHOLE.plan, WHOLE.config, WHOLE.testers, transform, (member,))
     candidates = tuple(

@@ -60,7 +60,7 @@ def isotropic(dim: int) -> Isotropic:
 def turns(dim: int) -> Turns:
     """Of a plane with a threshold, in a transform that is not that of the rows."""
     transform = isotropic(dim)
-    found = Turns.of(planes(dim)[0], transform.mean, transform.matrix)
+    found = Turns.of(planes(dim)[0], transform.centre, transform.matrix)
     return dataclasses.replace(found, angle=0.3, shift=0.1)
 
 

@@ -81,7 +81,7 @@ def test_transform__applies_to_the_rows_of_the_sample_alone() -> None:
     seen = look(view(0.0, 0.3, transforms=(SPACE,)))
     rows = BLOCK.rows[UNIFORMS < 0.3]
     np.testing.assert_array_equal(seen.rows, rows)
-    np.testing.assert_allclose(seen.X, (BLOCK.X[rows] - SPACE.mean) @ SPACE.matrix.T, atol=1e-12)
+    np.testing.assert_allclose(seen.X, (BLOCK.X[rows] - SPACE.centre) @ SPACE.matrix.T, atol=1e-12)
 
 
 @pytest.mark.parametrize("top", [1.0, 0.3])
@@ -192,7 +192,7 @@ def test_bundle__draws_once_and_transforms_once(monkeypatch: pytest.MonkeyPatch)
             moved.append(block.n_rows)
             return Isotropic.apply(self, block)
 
-    space = Watched(SPACE.mean, SPACE.matrix)
+    space = Watched(SPACE.centre, SPACE.matrix)
     views = [view(0.0, top, transforms=(space,), accept=one) for top in (0.2, 0.8) for one in (None, FRAME)]
     monkeypatch.setattr(module, "draw_rows", counting)
     Bundle(tuple(Viewed(LabelCounts(), one) for one in (*views, view(0.0, 0.9)))).map(BLOCK)
