@@ -130,7 +130,7 @@ def _error_notes(result: Result, quality: Quality) -> Iterator[str]:
         yield f"all rows: ≤ {at_most(bound)}"
     error, upper = result.error, _useful_upper(result, quality)
     beside = result.certificate is not None and result.stream is None and not quality.held_out
-    if error is None or error.n_rows == quality.rows or not beside:
+    if error is None or error.n_rows >= quality.rows or not beside:
         error = None  # it is the error above
     if upper is not None and error is not None:
         yield f"fresh rows: {percent(error.empirical)} (≤ {at_most(upper)})"

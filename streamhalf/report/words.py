@@ -245,10 +245,9 @@ class Names:
         if own is None:
             return "through the centre"
         # where all halfspaces are certified, a radial run's certificate has an affine transform
-        kind = run.kind if run is not None and run.centre == own.centre else own.kind
-        return (
-            "through the estimated centre" if kind == results.Transform.RADIAL else "through the mean of the features"
-        )
+        shown = run if run is not None and run.centre == own.centre else own
+        radial = shown.kind == results.Transform.RADIAL
+        return "through the estimated centre" if radial else "through the mean of the features"
 
 
 def _names_in(names: tuple[str, ...], transform: results.TransformRecord) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ import pytest
 
 import streamhalf
 from streamhalf import CertifyResult, DataError, FitResult, Halfspace
-from streamhalf.results import is_as_written, replace, to_json
-from streamhalf.results.document import read_fit, read_model, read_result, read_weights, write_json
+from streamhalf.results import to_json
+from streamhalf.results.document import read_classifier, read_fit, read_model, read_result, read_weights, write_json
 from tests.conftest import make_rows
 
 SERIAL = {"scheduler": "serial", "seed": 1}
@@ -57,23 +57,20 @@ def test_read__a_number_that_is_none_is_refused(fitted: FitResult, tmp_path: Pat
             read_model(path)
 
 
-def test_read__a_changed_model_is_refused(fitted: FitResult, tmp_path: Path) -> None:
-    assert is_as_written(fitted)
-    write_json(tmp_path / "changed.json", replace(fitted, eps=0.01))
-    with pytest.raises(DataError, match="the file was changed after fit wrote it"):
-        read_model(tmp_path / "changed.json")
+@pytest.mark.parametrize(("read", "words"), [(read_model, "after fit wrote it"), (read_classifier, "it was written")])
+def test_read__a_changed_document_is_refused(read: Any, words: str, fitted: FitResult, tmp_path: Path) -> None:
+    path = write(tmp_path / "changed.json", to_json(fitted) | {"eps": 0.01})
+    with pytest.raises(DataError, match=f"the file was changed .*{words}.* restore"):
+        read(path)
 
 
-def test_save__is_read_again(fitted: FitResult, certified: CertifyResult, tmp_path: Path) -> None:
-    for result in (fitted, certified):
-        result.save(tmp_path / "out.json")
-        text = (tmp_path / "out.json").read_text()
-        assert text.endswith("}\n")
-        assert '"measurements"' not in text
-        assert read_result(tmp_path / "out.json") == result
-        assert os.listdir(tmp_path) == ["out.json"]
-    assert to_json(fitted)["schema"] == "streamhalf-fit-1"
-    assert to_json(certified)["schema"] == "streamhalf-certificate-1"
+def test_save__writes_the_schema_and_nothing_beside_the_file(certified: CertifyResult, tmp_path: Path) -> None:
+    certified.save(tmp_path / "out.json")
+    text = (tmp_path / "out.json").read_text()
+    assert text.endswith("}\n")
+    assert '"schema": "streamhalf-certificate-1"' in text
+    assert read_result(tmp_path / "out.json") == certified
+    assert os.listdir(tmp_path) == ["out.json"]
 
 
 @pytest.mark.parametrize("what", [{"x": object()}, Halfspace((1.0, float("nan")))])
@@ -95,12 +92,6 @@ def test_read_weights__forms(fitted: FitResult, tmp_path: Path) -> None:
         assert read_weights(write(tmp_path / name, content)) == expected
     np.save(tmp_path / "column.npy", np.ones((3, 1), dtype=np.int32))
     assert read_weights(tmp_path / "column.npy") == Halfspace((1.0, 1.0, 1.0))
-    np.save(tmp_path / "matrix.npy", np.ones((3, 2)))
-    with pytest.raises(DataError, match=r"shape \(3, 2\); expected one vector"):
-        read_weights(tmp_path / "matrix.npy")
-    np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="not an array of numbers"):
-        read_weights(tmp_path / "pickled.npy")
 
 
 def test_read_result__two_threads_at_once__in_a_fresh_process(tmp_path: Path) -> None:
