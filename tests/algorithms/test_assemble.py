@@ -175,21 +175,6 @@ def test_eps__is_half_of_the_finest_scale_whose_required_tests_passed(
     assert answer(steps=steps).verdict is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("finest", [0.01, 0.18, 0.36])
-def test_eps__of_several_is_that_of_the_smallest_constant_times_error_plus_eps(
-    answer: Answer, finished: tuple[RunPlan, LocalizationState], finest: float
-) -> None:
-    _, state = finished
-    deviations = (0.01, 0.01, 0.01, finest)
-    steps = tuple(dataclasses.replace(step, deviation=one) for step, one in zip(state.steps, deviations, strict=True))
-    found = answer(steps=steps, eps="auto")
-    sizes = {one.constant * found.error.empirical + one.eps: one for one in found.promises}
-    best = sizes[min(sizes)]
-    assert (found.eps, found.constant) == (best.eps, best.constant)
-    # asked for, the finest it must be
-    assert answer(steps=steps).eps == EPS
-
-
 def test_rows_needed__is_scaled_by_the_hungriest_tester(
     answer: Answer, finished: tuple[RunPlan, LocalizationState]
 ) -> None:

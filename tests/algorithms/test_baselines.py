@@ -34,7 +34,7 @@ from streamhalf.data.block import Block
 from streamhalf.engine import memory
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream, uniforms_at
-from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.results import Method, Outcome, PassRecord
 from tests.algorithms.runs import draw, serial_run
 from tests.conftest import StoreWriter
@@ -218,21 +218,6 @@ def test_cross_fit__recipes_that_a_fold_lacks_are_left_out() -> None:
     alien = Baseline(Method.PATH, Plane(np.array([1.0, 1.0, 0.0])))
     assert alien.plane.errors(block.X, block.y) == 0
     assert cross_fit(block, (regression, alien), seed=1) is regression
-
-
-def test_cross_fit__counts_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    block = block_of(500)
-    seen: list[int] = []
-    honest = PlaneErrors.map
-
-    def spy(self: PlaneErrors, part: Block) -> PlaneErrorsResult:
-        seen.extend(part.rows.tolist())
-        return honest(self, part)
-
-    monkeypatch.setattr(PlaneErrors, "map", spy)
-    cross_fit(block, learn_baselines(block, seed=1), seed=1)
-    assert sorted(seen) == list(range(500))
-    assert FEW_TO_CHOOSE > 500
 
 
 DATA = draw(90_000, dim=3)

@@ -172,25 +172,6 @@ def test_look__no_more_rows_than_features_name_none() -> None:
         assert transforms_to_try(trials) == (Transform.STORED,)
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "tried"),
-    [
-        ((PASSED, PASSED, PASSED), (0, 1, 2)),
-        ((NO, DOUBT, SILENT), (1, 2)),
-        ((DOUBT, NO, PASSED), (0, 2)),
-        ((NO, NO, DOUBT), (2,)),
-        ((NO, NO, NO), (1,)),
-    ],
-)
-def test_positions_to_try__are_those_that_are_not_ruled_out_or_one(
-    outcomes: tuple[Outcome, ...], tried: tuple[int, ...]
-) -> None:
-    kinds = tuple(Transform)
-    assert kinds == (Transform.STORED, Transform.ISOTROPIC, Transform.RADIAL)
-    trials = tuple(TransformTrial(*pair) for pair in zip(kinds, outcomes, strict=True))
-    assert transforms_to_try(trials) == tuple(kinds[i] for i in tried)
-
-
 MIX = np.array([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [-3.0, 1.0, 10.0]])
 CENTRE = np.array([5.0, -2.0, 100.0])
 

@@ -19,7 +19,6 @@ from streamhalf.results import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.base import TesterSet
-from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
 
 N_ROWS, DIM = 120_000, 4
@@ -173,23 +172,6 @@ def test_proper_learner__labels_without_any_direction_give_a_unit_vector() -> No
     outcome = learner.conclude(needs.finalize(needs.map(block)), n_seen=2)
     assert np.linalg.norm(outcome.plane.normal) == 1
     assert outcome.strength == 0
-
-
-def test_proper_learner__other_testers_of_the_panel_are_asked_too() -> None:
-    moments = make_learner(2).tester_set.testers
-    learner = ProperLearner(TesterSet((ExchangeabilityTester(total_rows=3_000, tau=0.01), *moments)))
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((3_000, 2))
-    block = Block(X, np.where(X[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(3_000))
-    needs = learner.needs()
-    outcome = learner.conclude(needs.finalize(needs.map(block)), n_seen=3_000)
-    assert [one.tester for one in outcome.test_results] == [
-        "order of rows",
-        "largest moment",
-        "second moment",
-        "quadratics",
-    ]
-    assert outcome.moments.n_rows == 3_000
 
 
 REFINE_DIM, REFINE_ROWS, DELTA, THRESHOLD = 5, 100_000, 0.1, 0.3
