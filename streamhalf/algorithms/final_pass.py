@@ -21,7 +21,6 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.engine.memory import partial_limit
-from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
@@ -165,7 +164,9 @@ class FinalPass:
         n_rows = self.plan.rows_for_step(frame.rate if frame else 1.0)
         stage = Stage.UPDATE if number else Stage.INITIAL
         context = replace(self.plan.context(stage, self.config, n_rows), frame=frame)
-        candidate = _number_of(frame, state)
+        # the candidate that the update started from; its threshold may have moved since
+        normals = enumerate(one.plane.normal for one in state.candidates)
+        candidate = next((i for i, normal in normals if frame and np.array_equal(normal, frame.plane.normal)), None)
         around = () if candidate is None else state.candidates[max(0, candidate - 1) :][:2]
         anchors = tuple(one.plane.normal for one in around)
         return StepTest(
@@ -178,15 +179,6 @@ class FinalPass:
             top=n_rows / self.plan.final_rows,
             seed=self.config.seed,
         )
-
-
-def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
-    """The candidate that an update started from; its threshold may have moved since."""
-    if frame is None:
-        return None
-    start = frame.plane.normal
-    normals = (candidate.plane.normal for candidate in state.candidates)
-    return next((i for i, normal in enumerate(normals) if np.array_equal(normal, start)), None)
 
 
 def _finish(state: LocalizationState, share: RowSubset) -> LocalizationState:

@@ -314,13 +314,8 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     if plan.required_rows > n_rows:
         return _plan_for_few(plan, n_rows, config, make)
     if config.eps == "auto":
-
-        def fits(eps: float) -> bool:
-            plan = make(eps)
-            # half of the rows at least are to learn well from, unless that would leave no eps
-            return max(plan.required_rows, 2 * plan.final_rows) <= n_rows
-
-        plan = make(_round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS)))
+        # half of the rows at least are to learn well from, unless that would leave no eps
+        plan = _finest(make, lambda plan: max(plan.required_rows, 2 * plan.final_rows) <= n_rows)
     return _split_rows(plan, n_rows, config)
 
 
@@ -385,17 +380,13 @@ def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Test
     make = partial(
         plan_for_eps, dim=plan.dim, config=config, testers=testers, sampling=plan.sampling, threshold=threshold
     )
-    learning, eps = plan.n_rows - plan.final_rows, config.eps
-    if eps == "auto":
-
-        def fits(eps: float) -> bool:
-            found = make(eps)
-            return found.final_rows <= plan.final_rows and found.learning_rows <= learning
-
-        eps = _round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS))
-    elif plan.sampling is not Sampling.REUSE:
-        learning = plan.learning_rows
-    found = replace(make(float(eps)), initial_rows=plan.initial_rows, needed_rows=plan.needed_rows)
+    learning = plan.n_rows - plan.final_rows
+    if config.eps == "auto":
+        found = _finest(make, lambda one: one.final_rows <= plan.final_rows and one.learning_rows <= learning)
+    else:
+        found = make(float(config.eps))
+        learning = learning if plan.sampling is Sampling.REUSE else plan.learning_rows
+    found = replace(found, initial_rows=plan.initial_rows, needed_rows=plan.needed_rows)
     return _fill(found, config, n_rows=plan.n_rows, final=plan.final_rows, learning=learning)
 
 
@@ -479,7 +470,8 @@ def smallest(fits: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def _round_up(eps: float) -> float:
-    """Two significant digits, never below."""
+def _finest(make: Callable[[float], RunPlan], fits: Callable[[RunPlan], bool]) -> RunPlan:
+    """The plan of the smallest eps that fits, of two significant digits."""
+    eps = smallest(lambda eps: fits(make(eps)), SMALLEST_EPS, LARGEST_EPS)
     scale = 10.0 ** (math.floor(math.log10(eps)) - 1)
-    return round(math.ceil(eps / scale - 1e-9) * scale, 12)
+    return make(round(math.ceil(eps / scale - 1e-9) * scale, 12))
