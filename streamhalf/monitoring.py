@@ -40,6 +40,7 @@ from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.row_view import Bundle, Sample, in_space, sampled
 from streamhalf.reductions.segment_means import EDGES, RowProfile, RowProfileResult
 from streamhalf.results import (
+    IN_DEVIATIONS,
     CalibrationRecord,
     Drift,
     DriftStatement,
@@ -260,7 +261,7 @@ class Comparison:
         distance, chance, unit = (one[part] for one in self.distances)
         variance = np.maximum(np.array(self.reference.deviations)[part] ** 2, self.found.variances[part])
         tolerance = self.tolerance
-        if kind in ("means", "spreads", "moments"):
+        if kind in IN_DEVIATIONS:
             tolerance *= PER_SHARE
             distance, chance, variance = distance / unit, chance / unit, variance / unit**2
         behind, new = self._shown(kind, part)

@@ -17,7 +17,7 @@ from streamhalf.report.figures import bound_plot, candidate_plot, slab_plot, sla
 from streamhalf.report.html import macro
 from streamhalf.report.svg import Plot
 from streamhalf.report.tables import by_tester, deciding
-from streamhalf.report.watching import statement_cells
+from streamhalf.report.watching import statement_table
 from streamhalf.report.words import count
 from streamhalf.results import TestResult, Verdict, replace
 
@@ -291,7 +291,7 @@ def clock(at: float) -> str:
 
 
 def _macro(name: str) -> Callable[..., str]:
-    functions = (mass_so_far, pictures, clock, statement_cells)
+    functions = (mass_so_far, pictures, clock, statement_table)
     return macro("live.html.j2", name, COLOURS=COLOURS, **{one.__name__: one for one in functions})
 
 

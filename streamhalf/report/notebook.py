@@ -92,8 +92,8 @@ def audit_html(result: AuditResult) -> str:
 
 def watch_html(result: WatchResult) -> str:
     """Return the card of a watch: its outcome, every kind of quantity, and a link to its page."""
-    statements = [(one, watching.statement_cells(one)) for one in result.statements]
     said = (watching.headline(result), watching.verdict(result), watching.details(result))
+    statements = watching.statement_table("Compared", result.statements).rows
     return _card("watch", result, watching.render_watch, *said, statements)
 
 

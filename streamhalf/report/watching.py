@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -15,7 +15,7 @@ from streamhalf.report.svg import Axis, HeatMap, Plot, Rule, Steps, shorten
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_table
 from streamhalf.report.words import about, count, degrees, number, percent
-from streamhalf.results import Drift, DriftStatement, WatchResult
+from streamhalf.results import IN_DEVIATIONS, Drift, DriftStatement, WatchResult
 
 _KINDS = {
     "means": "mean of",
@@ -29,7 +29,6 @@ _KINDS = {
 }
 """What each kind of comparison is called, before its subject."""
 
-_IN_DEVIATIONS = ("means", "spreads", "moments")
 _SIGNS = {Drift.STEADY: ("✓", "bold green"), Drift.DRIFTED: ("✗", "bold red"), Drift.INCONCLUSIVE: ("?", "bold yellow")}
 _MOST_LOOKS, _MOST_FEATURES = 60, 40
 _HIGHEST = 1e6
@@ -40,13 +39,13 @@ def _name(one: DriftStatement) -> str:
 
 
 def _apart(one: DriftStatement, value: float) -> str:
-    if one.kind not in _IN_DEVIATIONS:
+    if one.kind not in IN_DEVIATIONS:
         return percent(min(value, 1.0))
     return f"{value:.3f} sd" if value < _HIGHEST else "far"
 
 
 def _value(one: DriftStatement, value: float) -> str:
-    return number(value) if one.kind in _IN_DEVIATIONS else percent(value)
+    return number(value) if one.kind in IN_DEVIATIONS else percent(value)
 
 
 _STATEMENT: Cells = {
@@ -59,19 +58,9 @@ _STATEMENT: Cells = {
 }
 
 
-def statement_cells(one: DriftStatement) -> list[str]:
-    """What is compared, both values, how far they are apart, and what chance explains."""
-    return [write(one) for write in _STATEMENT.values()]
-
-
-def statement_table(result: WatchResult) -> Table:
-    """Every kind of quantity, by the member that says most."""
-    return Table.of("Compared", _STATEMENT, result.statements, words=("compared", "outcome"))
-
-
-def column_table(result: WatchResult) -> Table:
-    """Features that moved most."""
-    return Table.of("Features that moved most", _STATEMENT, result.columns, words=("compared", "outcome"))
+def statement_table(title: str, statements: Iterable[DriftStatement]) -> Table:
+    """What is compared, both values, how far they are apart, what chance explains, and the outcome."""
+    return Table.of(title, _STATEMENT, statements, words=("compared", "outcome"))
 
 
 def headline(result: WatchResult) -> str:
@@ -121,7 +110,7 @@ def show_watch(console: Console, result: WatchResult) -> None:
     sign, style = _SIGNS[result.outcome]
     console.print(Text(f"watch: {headline(result)}"))
     console.print(Text.assemble((f"{sign} {result.outcome.upper()}", style), f" {verdict(result)}"))
-    show_table(console, statement_table(result))
+    show_table(console, statement_table("Compared", result.statements))
     for text in details(result):
         console.print(Text(text, "dim"))
 
@@ -208,7 +197,7 @@ def stretch_figure(result: WatchResult) -> Figure | None:
     return Figure((picture,), said, (Table.of("Errors along the rows", cells, found, words=("rows", "drifted")),))
 
 
-_KNOWN = (error_figure, drift_figure, stretch_figure, headline, verdict, details, statement_table, column_table)
+_KNOWN = (error_figure, drift_figure, stretch_figure, headline, verdict, details, statement_table)
 watch_section = macro("watch.html.j2", "section", **{one.__name__: one for one in _KNOWN})
 _page = macro("watch.html.j2", "page", **{one.__name__: one for one in _KNOWN})
 

@@ -28,6 +28,10 @@ class Drift(StrEnum):
         return next((one for one in (cls.DRIFTED, cls.INCONCLUSIVE) if one in outcomes), cls.STEADY)
 
 
+IN_DEVIATIONS = ("means", "spreads", "moments")
+"""Kinds of statements in standard deviations; the others are shares of rows."""
+
+
 class DriftStatement(Record, frozen=True):
     """One comparison: a quantity behind the result and in the new rows.
 

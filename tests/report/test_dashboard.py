@@ -137,42 +137,37 @@ def test_fit__appears_on_the_page_with_few_messages(client: Client, store: str) 
     assert run.seconds_left is None  # it is over
 
 
-@pytest.mark.parametrize("command", ["test", "synth", "predict"])
+@pytest.mark.parametrize("command", ["synth", "predict"])
 def test_other_commands__appear_too(client: Client, store: str, tmp_path: Path, command: str) -> None:
-    if command == "test":
-        streamhalf.test(store, client=client)
-    elif command == "synth":
+    if command == "synth":
         spec = {"rows": 1000, "dim": 2, "marginal": "gaussian", "noise": "none", "rate": 0.0}
         streamhalf.synth(tmp_path / "new.zarr", client=client, **spec)
     else:
         model = streamhalf.Halfspace((1.0, 0.0, 0.0))
         streamhalf.predict(store, model=model, out=tmp_path / "signs.zarr", client=client)
     run = last_run(client)
-    assert run.begun.command == command
-    assert run.end == RunClosed()
+    assert (run.begun.command, run.end) == (command, RunClosed())
 
 
-def test_mirrored__says_that_a_run_failed(client: Client) -> None:
-    def fail() -> None:
-        with mirrored(client, lambda event: None, RunStarted("fit", "bad.zarr", 10, 2)):
-            raise DataError("no such rows")
-
-    with pytest.raises(DataError):
-        fail()
-    run = last_run(client)
-    assert (run.begun.source, run.status, run.end.error) == ("bad.zarr", "failed", "no such rows")
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RunCancelledError])
-def test_mirrored__tells_interrupted_from_failed(client: Client, error: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (DataError("no such rows"), RunClosed("no such rows")),
+        (KeyboardInterrupt(), RunClosed("interrupted by the user", interrupted=True)),
+        (RunCancelledError("stop"), RunClosed("cancelled by the user", interrupted=True)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_mirrored__tells_interrupted_from_failed(client: Client, error: BaseException, end: RunClosed) -> None:
     def stop() -> None:
         with mirrored(client, lambda event: None, RunStarted("fit", "stopped.zarr", 10, 2)):
             raise error
 
-    with pytest.raises(error):
+    with pytest.raises(type(error)):
         stop()
     run = last_run(client)
-    assert (run.begun.source, run.status) == ("stopped.zarr", "interrupted")
+    assert (run.begun.source, run.end) == ("stopped.zarr", end)
+    assert run.status == ("interrupted" if end.interrupted else "failed")
 
 
 def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:

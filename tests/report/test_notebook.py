@@ -69,14 +69,7 @@ class Text(HTMLParser):
         self.words.append(data)
 
 
-def test_monitor__prints_lines_without_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
-    watch = monitor()
-    for event in STORY:
-        watch(event)
-    assert capsys.readouterr().out.splitlines() == LINES
-
-
-def test_monitor__tells_runs_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_monitor__prints_lines_without_a_kernel_and_tells_runs_apart(capsys: pytest.CaptureFixture[str]) -> None:
     with monitor() as watch:
         for event in (*STORY, *STORY):
             watch(event)
