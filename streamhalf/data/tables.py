@@ -68,15 +68,6 @@ class ArrowTable(Table):
 
     table: pa.Table
 
-    @classmethod
-    def of(cls, name: str, table: pa.Table, faults: Mapping[str, str] | None = None) -> ArrowTable:
-        n_pieces = max(1, -(-table.num_rows // _SLICE_ROWS))
-        columns = (*table.column_names, *(faults or {}))
-        _refuse_duplicates(name, columns)
-        return cls(
-            name=name, columns=columns, n_pieces=n_pieces, n_rows=table.num_rows, faults=faults or {}, table=table
-        )
-
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
         return self.table.select(list(columns)).slice(piece * _SLICE_ROWS, _SLICE_ROWS)
 
@@ -86,12 +77,6 @@ class DaskTable(Table):
     """Partitions of a Dask DataFrame."""
 
     frame: Any
-
-    @classmethod
-    def of(cls, name: str, frame: Any) -> DaskTable:
-        columns = tuple(map(str, frame.columns))
-        _refuse_duplicates(name, columns)
-        return cls(name=name, columns=columns, n_pieces=int(frame.npartitions), frame=frame)
 
     def read(self, piece: int, columns: Sequence[str], first: int | None = None) -> pa.Table:
         chosen = self.select(columns).partitions[piece]
@@ -184,8 +169,7 @@ class ParquetTable(Table):
                 metadata = _open_parquet(files, path).metadata
             except Exception as error:
                 raise files.error(error) from error
-            names = [str(name) for name in metadata.schema.to_arrow_schema().names]
-            _refuse_duplicates(files.name, names)
+            names = _distinct(files.name, metadata.schema.to_arrow_schema().names)
             own = dict.fromkeys([*names, *keys])
             if columns and not columns.keys() >= own.keys():
                 new = next(name for name in own if name not in columns)
@@ -395,9 +379,8 @@ def _read_header(where: str, file: Any) -> tuple[tuple[str, ...], str, int]:
     separator = max(",;\t|", key=bare.count)
     names = [printable(name.strip()) for name in next(csv.reader([text], delimiter=separator, skipinitialspace=True))]
     # an index without a name, as pandas and R write it
-    named = tuple(name or f"column {j + 1}" for j, name in enumerate(names))
-    _refuse_duplicates(where, named)
-    return named, separator, start
+    named = (name or f"column {j + 1}" for j, name in enumerate(names))
+    return _distinct(where, named), separator, start
 
 
 _BINARY = "not a text, but binary data; give a CSV or Parquet file"
@@ -454,23 +437,29 @@ def open_files(url: str, options: Mapping[str, Any] | None) -> Table | None:
     return (ParquetTable if kinds.pop() else CsvTable).open(files, found, root)
 
 
-def to_table(data: Any, name: str = "DataFrame") -> Table:
+def to_table(data: Any) -> Table:
     """Return a frame as a table: pandas, Dask, Polars, or what gives Arrow streams."""
+    name, faults = "DataFrame", dict[str, str]()
     if is_dask_frame(data):
-        return DaskTable.of(name, data)
+        columns = _distinct(name, data.columns)
+        return DaskTable(name=name, columns=columns, n_pieces=int(data.npartitions), frame=data)
     if is_pandas(data):
-        _refuse_duplicates(name, map(str, data.columns))
-        faults: dict[str, str] = {}
-        return ArrowTable.of(name, frame_to_arrow(data, faults), faults)
-    lazy = not hasattr(data, "__arrow_c_stream__")
-    return ArrowTable.of(name, pa.table(data.collect() if lazy else data))
+        columns = _distinct(name, data.columns)
+        table = frame_to_arrow(data, faults)
+    else:
+        table = pa.table(data if hasattr(data, "__arrow_c_stream__") else data.collect())
+        columns = _distinct(name, table.column_names)
+    n_pieces = max(1, -(-table.num_rows // _SLICE_ROWS))
+    return ArrowTable(name=name, columns=columns, n_pieces=n_pieces, n_rows=table.num_rows, faults=faults, table=table)
 
 
-def _refuse_duplicates(where: str, columns: Iterable[str]) -> None:
-    names = list(columns)
+def _distinct(where: str, columns: Iterable[Any]) -> tuple[str, ...]:
+    """Return names of columns as text, and refuse two that are alike."""
+    names = tuple(map(str, columns))
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         said = " and ".join(f"two columns are called {name!r}" for name in twice[:5])
         raise DataError(f"{where}: {said}; give each a name of its own")
+    return names
 
 
 def frame_to_arrow(frame: Any, faults: dict[str, str] | None = None) -> pa.Table:
