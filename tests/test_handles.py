@@ -106,12 +106,6 @@ def test_handle__can_be_awaited_as_dasks_futures_can(store: Path) -> None:
     assert result is handle.result(0)
 
 
-def test_handle__raises_what_ended_the_run(tmp_path: Path) -> None:
-    handle = streamhalf.fit(tmp_path / "none.zarr", wait=False)
-    with pytest.raises(streamhalf.DataError, match="no such store"):
-        handle.result(PATIENCE)
-
-
 def test_fits__of_three_clients_at_once_give_the_same_and_leave_nothing(store: Path, client: Client) -> None:
     before = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.plugins))
     expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))

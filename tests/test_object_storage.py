@@ -153,23 +153,6 @@ def test_anonymous__reads_a_public_bucket(s3: S3Server) -> None:
     assert found.missing == ()
 
 
-def test_anonymous__is_refused_by_a_private_bucket_and_names_it(s3: S3Server) -> None:
-    options = {"anon": True, "endpoint_url": s3.endpoint}
-    with pytest.raises(DataError, match=r"s3://rows/data/rows\.zarr: access is denied .*anon"):
-        streamhalf.inspect(URL, storage_options=options)
-
-
-def test_missing_object__on_s3_is_named(s3: S3Server) -> None:
-    import s3fs
-
-    url = f"s3://{BUCKET}/holed.zarr"
-    shape: dict[str, Any] = {"rows": 4000, "dim": 2, "marginal": "gaussian", "noise": "none", "chunk_rows": 1000}
-    streamhalf.synth(url, storage_options=s3.options, scheduler="serial", **shape)
-    s3fs.S3FileSystem(**s3.options).rm_file(f"{BUCKET}/holed.zarr/X/c/1/0")
-    with pytest.raises(DataError, match=r"X: chunk 1 .* is missing from the store"):
-        streamhalf.test(url, storage_options=s3.options, scheduler="serial")
-
-
 ROWS, ROW_NBYTES, CHUNKS = 120_000, 9, 2 * 30
 
 

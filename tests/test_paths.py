@@ -9,14 +9,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import zarr
 
 import streamhalf
 from streamhalf import StreamhalfError, UsageError, api
 from streamhalf.cli import main
-from streamhalf.paths import is_within, normalised, path_of
+from streamhalf.paths import is_within, normalised
 from streamhalf.paths import write_text_to as write_text
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
@@ -111,14 +110,6 @@ def test_normalised__urls() -> None:
     assert is_within("s3://bucket/a/data.zarr/X", one)
     assert not is_within("s3://bucket/a/data.zarr2", one)
     assert not is_within("gs://bucket/a/data.zarr", one)
-
-
-def test_place_of__is_known_for_paths_groups_and_datasets(store: Path) -> None:
-    import xarray as xr
-
-    assert is_within(path_of(zarr.open_group(str(store), mode="r")) or "", store)
-    assert path_of((np.zeros((2, 2)), np.ones(2))) is None
-    assert path_of(xr.Dataset()) is None
 
 
 OLD = "what was there before"
@@ -228,10 +219,3 @@ def test_checkpoint__is_a_folder(store: Path, tmp_path: Path, capsys: Captured) 
     assert main(["fit", str(store), "--checkpoint", str(file), "--quiet"]) == 2
     assert f"checkpoint: {file} is a file; name a folder" in capsys.readouterr().err
     assert file.read_text() == "mine"
-
-
-@pytest.mark.parametrize("text", ["\ud800", None])
-def test_write_text__leaves_nothing_where_it_cannot_write(tmp_path: Path, text: str | None) -> None:
-    with pytest.raises((UnicodeEncodeError, StreamhalfError)):
-        write_text(tmp_path if text is None else tmp_path / "out.txt", text or "x")
-    assert os.listdir(tmp_path) == []

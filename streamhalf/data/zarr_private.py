@@ -90,16 +90,18 @@ def chunk_codecs(array: zarr.Array[Any]) -> ChunkCodecs | None:
     That is shards, chunks with some of the columns, another byte order, and other codecs.
     """
     metadata = array.metadata
-    if array.shards is not None or array.chunks[1:] != array.shape[1:]:
-        return None
-    if array.dtype.kind not in "fiub":
+    if array.shards is not None or array.chunks[1:] != array.shape[1:] or array.dtype.kind not in "fiub":
         return None
     if not isinstance(metadata, ArrayV3Metadata):
         if metadata.order != "C" or metadata.filters:
             return None
         return ChunkCodecs(() if metadata.compressor is None else (metadata.compressor,), False)
     first, *others = metadata.codecs
-    if not isinstance(first, BytesCodec) or not _is_native(array, first):
+    endian = getattr(first, "endian", None)
+    is_native = (
+        array.dtype.itemsize == 1 or getattr(endian, "value", endian) == sys.byteorder
+    )  # no enumeration any more
+    if not isinstance(first, BytesCodec) or not is_native:
         return None
     if len(others) == 1 and isinstance(others[0], Crc32cCodec):
         return ChunkCodecs((), True)
@@ -107,18 +109,6 @@ def chunk_codecs(array: zarr.Array[Any]) -> ChunkCodecs | None:
     if None in names:
         return None
     return ChunkCodecs(tuple(numcodecs.get_codec({"id": name}) for name in names), False)
-
-
-def _is_native(array: zarr.Array[Any], codec: BytesCodec) -> bool:
-    """Return True if numbers are stored in this machine's byte order."""
-    endian = getattr(codec.endian, "value", codec.endian)  # an enumeration before Zarr 3.2
-    return array.dtype.itemsize == 1 or endian == sys.byteorder
-
-
-def unseen_path(array: zarr.Array[Any]) -> str | None:
-    """The folder of a store on this machine, if it is not there."""
-    root = array.store.root if isinstance(array.store, LocalStore) else None
-    return None if root is None or root.is_dir() else str(root)
 
 
 def get_now(store: Store, key: str, byte_range: ByteRequest | None) -> bytes | None:

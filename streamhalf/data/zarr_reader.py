@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.storage import LocalStore
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.clients import here
 from streamhalf.data.raw_chunks import LARGE_NBYTES, has_checksum, is_raw, prefetch_chunks, read_chunks, unsound_chunk
 from streamhalf.data.remote_store import RemoteStore
-from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill, unseen_path
+from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill
 from streamhalf.errors import DataError
 from streamhalf.paths import retrying
 from streamhalf.redact import one_line
@@ -198,8 +199,8 @@ def _object(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
 
 def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:
     """Name the first chunk of the rows that is not stored: its rows depend on the fill value."""
-    if unseen := unseen_path(array):
-        return f"{here()} does not see {unseen}; use a shared file system or a URL"
+    if isinstance(array.store, LocalStore) and not array.store.root.is_dir():
+        return f"{here()} does not see {array.store.root}; use a shared file system or a URL"
     text = {"S": (b"0", b"1")}.get(array.dtype.kind, ("0", "1"))
     values = (0, 1) if array.dtype.kind in "biuf" else text
     low, high = (_read(array, rows, value) for value in values)
