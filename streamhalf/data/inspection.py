@@ -22,6 +22,7 @@ from streamhalf.results import Notice
 
 _SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
 _MOST_NAMED = 20
+_UNKNOWN = "unknown: chunks are missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,11 @@ def inspect(
     group, name = open_group(url, storage_options=storage_options), public_name(url)
     X, y = (open_member(group, name, key) for key in (features, labels))
     arrays = (_describe(X), _describe(y))
-    coding = fingerprint = "unknown: chunks are missing"
-    notices: tuple[Notice, ...] = ()
+    coding, fingerprint, notices = _UNKNOWN, _UNKNOWN, tuple[Notice, ...]()
     incomplete = any(array.n_missing for array in arrays)
     try:
         source = open_source(url, features=features, labels=labels, storage_options=storage_options)
-        coding, fingerprint = str(source.schema.coding), source.fingerprint
-        notices = source.notices
+        coding, fingerprint, notices = str(source.schema.coding), source.fingerprint, source.notices
     except DataError as error:
         # where rows that opening looks at are missing, that is to be told, not to fail on
         if X.ndim != 2 or y.shape != X.shape[:1] or MISSING not in str(error):
@@ -100,11 +99,7 @@ def inspect(
         arrays=arrays,
         planted=marks if isinstance(marks, Mapping) else None,
         missing=_locate(X, y) if incomplete else (),
-        advice=tuple(
-            _advise(
-                X.shape[1] * X.dtype.itemsize + y.dtype.itemsize, *arrays, whole=unit_of_blocks(X) == stored_rows(X)
-            )
-        ),
+        advice=tuple(_advise(*arrays, are_whole=unit_of_blocks(X) == stored_rows(X))),
         notices=notices,
     )
 
@@ -136,9 +131,8 @@ def _locate(X: zarr.Array[Any], y: zarr.Array[Any]) -> tuple[str, ...]:
     """Name the missing chunks of both arrays, the first of them where they are many."""
     reader, step = ZarrReader(X, y), min(X.chunks[0], y.chunks[0])
     blocks = align_blocks(X.shape[0], stored_rows(X), X.dtype.itemsize * X.shape[1])
-    holes = (rows for rows in blocks if reader.find_missing(RowRanges.of((rows,))))
-    parts = (RowRanges.of((part,)) for rows in holes for part in rows.split(step))
-    found = (reader.find_missing(part) for part in parts)
+    holes = filter(reader.find_missing, (RowRanges.of((rows,)) for rows in blocks))
+    found = (reader.find_missing(part) for rows in holes for _, part in rows.by_step(step))
     # a chunk of labels may span several chunks of features: it is named once
     texts = dict.fromkeys(itertools.islice((text for text in found if text), _MOST_NAMED + 1))
     if len(texts) <= _MOST_NAMED:
@@ -146,15 +140,15 @@ def _locate(X: zarr.Array[Any], y: zarr.Array[Any]) -> tuple[str, ...]:
     return (*list(texts)[:_MOST_NAMED], "and more; the counts above are of all")
 
 
-def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport, *, whole: bool) -> Iterator[str]:
-    pieces = X.shards or X.chunks
+def _advise(X: ArrayReport, y: ArrayReport, *, are_whole: bool) -> Iterator[str]:
+    pieces, row_nbytes = X.shards or X.chunks, (X.nbytes + y.nbytes) // X.shape[0]
     object_nbytes = pieces[0] * row_nbytes
     if object_nbytes < _SMALL_OBJECT and X.n_objects > 64:
         yield (
             f"{X.name}: objects of {object_nbytes / 2**20:.2f} MiB are small; chunks of about "
             f"{max(1, (16 << 20) // row_nbytes):,} rows read faster"
         )
-    if object_nbytes > _LARGE_OBJECT and whole:
+    if object_nbytes > _LARGE_OBJECT and are_whole:
         yield (
             f"{X.name}: objects of {object_nbytes / 2**20:,.0f} MiB are read whole by one task; "
             "smaller chunks need less memory"
