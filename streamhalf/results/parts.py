@@ -250,13 +250,9 @@ class LabelErrors(Record, frozen=True):
 class ErrorRecord(Record, frozen=True):
     """Error of a halfspace of the class `through` on rows that no update used, and its upper bound.
 
-    The bound is exactly binomial (`segments` None), for independent rows, unless errors come in clusters: then it is
-    for so many independent contiguous `segments` of the rows, whatever the distribution of their means, and
-    `upper_here` is the binomial one, for all rows of the data only. With 1 segment, errors drift from the first row to
-    the last, and nothing is said about other rows.
-
-    `tau` is the probability with which the bound may fail, shared over the candidates that the halfspace was chosen
-    among (None: the document's).
+    The bound is binomial (`segments` None), or for so many contiguous segments of rows where errors come in clusters;
+    then `upper_here` is the binomial one, for the rows of the data only. With 1 segment, errors drift along the rows.
+    It fails with probability `tau`, shared over the candidates (None: the document's).
     """
 
     empirical: float
@@ -376,12 +372,9 @@ class DiagnosticsRecord(Record, frozen=True):
 
 
 class CandidateRecord(Record, frozen=True):
-    """A candidate of the localisation.
+    """A candidate of the localisation, or of a method that learns in memory; see docs/result.md.
 
-    `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the origin of the run's
-    transform. `beta` bounds its disagreement with any halfspace within eps of it; no final pass measured an `error` or
-    `beta` that is None. `rate` is the share of Gaussian rows that its update would accept (None: delta). Methods other
-    than the path learn in memory, from a sample, and have no scale.
+    No final pass measured an `error` or `beta` that is None; `rate` is delta where it is None.
     """
 
     delta: float
@@ -398,12 +391,10 @@ class CandidateRecord(Record, frozen=True):
 
 
 class PromiseRecord(Record, frozen=True):
-    """Promise that the tests of all steps down to a scale support: error <= constant opt + eps.
+    """Promise that the tests of all steps down to a scale support: error <= constant opt + eps; see docs/result.md.
 
-    Quadratics that are off by `deviation` or more are excluded at that scale; masses of slabs may be off by
-    `masses_off` in sum (None: slabs were wider than eps). `constant` is the worst that a program found among the
-    distributions that these tests leave, a lower bound on the worst case (None: quadratics were not tested in every
-    direction and at every scale, or the scale is finer than those that the program looked at).
+    `constant` is the worst that a program found among the distributions that these tests leave, a lower bound on the
+    worst case (None: quadratics were not tested in every direction and at every scale, or the scale is too fine).
     """
 
     delta: float

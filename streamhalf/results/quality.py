@@ -207,25 +207,12 @@ class AngleRecord(Record, frozen=True):
 
 
 class CertificateRecord(Record, frozen=True):
-    """Result of the certificate pass.
+    """Result of the certificate pass; docs/result.md says what the fields mean.
 
-    It read all rows: `digest` is a digest of every one, `n_positive` of them are labelled +1, `repeated` is the share
-    that are met more than once, and `times` how often a row is met on average. The other numbers speak of `n_rows`
-    rows, those that `share` and `seed` choose one by one; all if `share` is 1 (of a stream: those that its document
-    names). `error` is that of the halfspace on them, which is of the class `through`; `ratio` is that over the bound
-    (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those of every class that was
-    looked at, `opt` among them.
-
-    With the `method` "moments", they were computed from slabs about the plane with the unit normal `direction` and
-    `threshold`, of rows in `transform`: `slab_error` and `n_slabs` say which; the last are boxes along a second
-    direction `across` as well, unless that is empty. The angles, from that direction, and the thresholds say where
-    `opt` is weakest (None: beyond all rows, or of a class without thresholds); the profile is of `opt` too, whatever
-    the threshold. `effort` is how hard bounds were searched for, in units of the usual effort.
-
-    With "sets" the bound is `n_sets` over `n_rows`: so many disjoint sets of rows were found, on none of which any
-    halfspace is right everywhere, by a search about the halfspace; `share` is that of all rows. `searches` are the
-    numbers of sets that searches about several planes found, of which `n_sets` is the largest. There are no slabs,
-    angles and thresholds then.
+    With the `method` "moments", slabs are about the plane with the unit normal `direction` and `threshold`, of rows in
+    `transform`; the last of the `n_slabs` are boxes along a second direction `across` as well, unless that is empty.
+    Angles and thresholds say where `opt` is weakest (None: beyond all rows, or of a class without thresholds), the
+    profile is of `opt` whatever the threshold. With "sets" there are no slabs, angles and thresholds.
     """
 
     n_rows: int
