@@ -207,52 +207,6 @@ def tiny_problem(rng: np.random.Generator) -> Problem:
     return Problem(X, y, v / np.linalg.norm(v), float(rng.choice([0.0, 0.3])))
 
 
-def any_problem(rng: np.random.Generator, *, largest: int = 200) -> Problem:
-    """Wild rows on a line or in the plane, labels with a threshold, and slabs about any plane."""
-    dim = int(rng.integers(1, 3))
-    n = int(rng.choice([1, 2, 3, 6, 20, 60, largest]))
-    X = random_rows(rng, n, dim)
-    w = rng.standard_normal(dim) if rng.random() < 0.7 else np.eye(dim)[0]
-    w /= np.linalg.norm(w)
-    margin = X.astype(np.float64) @ w
-    # at a row, between rows, or nowhere near
-    t = float(rng.choice([np.quantile(margin, rng.random(), method="nearest"), margin.mean(), 0.0]))
-    y = np.where(margin >= t, 1, -1).astype(np.int8)
-    y[rng.random(n) < rng.choice([0.0, 0.05, 0.1, 0.3, 0.5])] *= -1
-    if rng.random() < 0.1:
-        y[:] = rng.choice([-1, 1])
-    v = w + rng.choice([0.0, 0.05, 0.5, 50.0]) * rng.standard_normal(dim)
-    v /= np.linalg.norm(v) * (-1 if rng.random() < 0.15 else 1)
-    about = t + rng.choice([0.0, 0.0, 0.1, 3.0, -100.0]) * float(np.std(margin))
-    if rng.random() < 0.3:
-        X = X.astype(np.float32)
-    return Problem(X, y, v, about)
-
-
-def friendly_any_problem(rng: np.random.Generator, *, largest: int = 400) -> Problem:
-    """Rows near to normal with a threshold and little noise: the bound is seldom empty."""
-    dim = 1 if rng.random() < 0.15 else 2
-    n = int(rng.choice([largest // 2, largest]))
-    X = rng.standard_normal((n, dim))
-    kind = rng.integers(6)
-    if kind == 1:
-        X = rng.uniform(-1.7, 1.7, (n, dim))
-    elif kind == 2:
-        X = rng.standard_t(8.0, (n, dim))
-    elif kind == 3:
-        X = np.round(X * 3) / 3
-    w = rng.standard_normal(dim)
-    w /= np.linalg.norm(w)
-    margin = X @ w
-    t = float(np.quantile(margin, rng.choice([0.2, 0.5, 0.7])))
-    y = np.where(margin >= t, 1, -1).astype(np.int8)
-    rate = float(rng.choice([0.03, 0.05, 0.1]))
-    far = np.abs(margin - t) > np.quantile(np.abs(margin - t), 1 - rate)
-    y[far if rng.random() < 0.2 else rng.random(n) < rate] *= -1
-    v = w + rng.choice([0.0, 0.02, 0.1]) * rng.standard_normal(dim)
-    return Problem(X, y, v / np.linalg.norm(v), t + float(rng.choice([0.0, 0.0, 0.02, -0.1])))
-
-
 def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
     """Rows of a kind drawn at random, most of them far from normal."""
     kind = rng.integers(11)
@@ -281,31 +235,32 @@ def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
     return np.asarray(X)
 
 
-def random_problem(rng: np.random.Generator, *, largest: int = 800) -> Problem:
-    """Draw rows, noisy labels and a direction from right to hopeless."""
-    dim = int(rng.integers(1, 4))
+def random_problem(rng: np.random.Generator, *, largest: int = 800, thresholds: bool = False) -> Problem:
+    """Wild rows, noisy labels and a direction from right to hopeless; thresholds for one or two features."""
+    dim = int(rng.integers(1, 3 if thresholds else 4))
     n = int(rng.choice([1, 2, 3, 6, 20, 60, largest, largest]))
     X = random_rows(rng, n, dim)
     w = rng.standard_normal(dim) if rng.random() < 0.7 else np.eye(dim)[0]
-    y = predict(X, w[:, None])[:, 0]
+    w /= np.linalg.norm(w)
+    margin = X.astype(np.float64) @ w
+    # at a row, between rows, or nowhere near
+    t = float(rng.choice([np.quantile(margin, rng.random(), method="nearest"), margin.mean(), 0.0])) * thresholds
+    y = np.where(margin >= t, 1, -1).astype(np.int8)
     y[rng.random(n) < rng.choice([0.0, 0.05, 0.1, 0.3, 0.5])] *= -1
     if rng.random() < 0.2:
-        far = np.abs(X @ w) > np.quantile(np.abs(X @ w), 0.8)
-        y[far] *= -1
+        y[np.abs(margin - t) > np.quantile(np.abs(margin - t), 0.8)] *= -1
     if rng.random() < 0.1:
         y[:] = rng.choice([-1, 1])
     v = w + rng.choice([0.0, 0.05, 0.5, 50.0]) * rng.standard_normal(dim)
-    if rng.random() < 0.2:
-        v = -w
-    if rng.random() < 0.3:
-        X = X.astype(np.float32)
-    return Problem(X, y, v / np.linalg.norm(v))
+    v /= np.linalg.norm(v) * (-1 if rng.random() < 0.15 else 1)
+    about = t + rng.choice([0.0, 0.0, 0.1, 3.0, -100.0]) * float(np.std(margin)) * thresholds
+    return Problem(X.astype(np.float32) if rng.random() < 0.3 else X, y, v, about)
 
 
-def friendly_problem(rng: np.random.Generator, *, largest: int = 1_500) -> Problem:
-    """Draw rows on which the bound is seldom empty: near to normal, with little noise."""
-    dim = int(rng.integers(2, 4))
-    n = int(rng.choice([200, 600, largest]))
+def friendly_problem(rng: np.random.Generator, *, largest: int = 1_500, thresholds: bool = False) -> Problem:
+    """Rows on which the bound is seldom empty: near to normal, with little noise."""
+    dim = int(rng.integers(1, 3) if thresholds else rng.integers(2, 4))
+    n = int(rng.choice([largest // 2, largest]))
     X = rng.standard_normal((n, dim))
     kind = rng.integers(5)
     if kind == 1:
@@ -319,16 +274,10 @@ def friendly_problem(rng: np.random.Generator, *, largest: int = 1_500) -> Probl
     w = rng.standard_normal(dim)
     w /= np.linalg.norm(w)
     margin = X @ w
-    y = predict(X, w[:, None])[:, 0]
-    rate = float(rng.choice([0.02, 0.05, 0.1, 0.2]))
-    chosen = {
-        0: rng.random(n) < rate,
-        1: np.abs(margin) > np.quantile(np.abs(margin), 1 - rate),
-        2: np.abs(margin) < np.quantile(np.abs(margin), rate),
-        3: X[:, 0] * y > np.quantile(X[:, 0] * y, 1 - rate),
-    }[int(rng.integers(4))]
-    y[chosen] *= -1
+    t = float(np.quantile(margin, rng.choice([0.2, 0.5, 0.7]))) if thresholds else 0.0
+    y = np.where(margin >= t, 1, -1).astype(np.int8)
+    score = {0: rng.random(n), 1: np.abs(margin - t), 2: -np.abs(margin - t), 3: X[:, 0] * y}[int(rng.integers(4))]
+    y[score > np.quantile(score, 1 - float(rng.choice([0.02, 0.05, 0.1, 0.2])))] *= -1
     v = w + rng.choice([0.0, 0.02, 0.1, 0.3]) * rng.standard_normal(dim)
-    if rng.random() < 0.3:
-        X = X.astype(np.float32)
-    return Problem(X, y, v / np.linalg.norm(v))
+    about = t + float(rng.choice([0.0, 0.0, 0.02, -0.1])) * thresholds
+    return Problem(X.astype(np.float32) if rng.random() < 0.3 else X, y, v / np.linalg.norm(v), about)
