@@ -141,11 +141,11 @@ def lower_bound(
         pieces = Search(ladders, limit, some, floor, meter or Meter()).run(_first_cells(stage[0], begin))
         bounds = tuple(
             CellBound(
-                item.cell,
-                max(0.0, min(limit, item.bound)),
-                f"degree {ladders[item.best].forms[0].degree}, {item.fits[item.best].refits} refits",
+                one.cell,
+                max(0.0, min(limit, one.bound)),
+                f"degree {ladders[one.best].forms[0].degree}, {one.fits[one.best].refits} refits",
             )
-            for item in pieces
+            for one in pieces
         )
         found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
     assert found is not None  # there is a first stage
@@ -368,11 +368,8 @@ class Search:
     def _by_form(self, kind: int, cells: Sequence[Cell]) -> list[tuple[SlabForms, list[int]]]:
         """Which cells take which forms of a ladder."""
         forms = [self.ladders[kind].at(cell) for cell in cells]
-        return [
-            (form, [i for i, one in enumerate(forms) if one is form])
-            for form in self.ladders[kind].forms
-            if any(one is form for one in forms)
-        ]
+        chosen = ((form, [i for i, one in enumerate(forms) if one is form]) for form in self.ladders[kind].forms)
+        return [(form, among) for form, among in chosen if among]
 
     def cut(self, item: Piece) -> tuple[tuple[Cell, Cell], float]:
         """The halves that are worth most, were s normal, and how much more than the whole."""
@@ -398,11 +395,8 @@ class Search:
             starts = [item.fits[chosen] for item in own]
             improved = form.refit(tau, starts, self.each, rounds=rounds, steps=steps)
             spent = [2 * rounds * form.operations] * len(own)
-            dead = [
-                i
-                for i, (start, fit) in enumerate(zip(starts, improved, strict=True))
-                if start.refits and fit.value < start.value + WORTHWHILE * self.limit
-            ]
+            least = [start.value + WORTHWHILE * self.limit for start in starts]
+            dead = [i for i, start in enumerate(starts) if start.refits and improved[i].value < least[i]]
             if dead:
                 anew = [replace(form.start(), value=improved[i].value) for i in dead]
                 again = form.refit(tau[dead], anew, self.each, rounds=rounds, steps=steps)

@@ -66,29 +66,20 @@ def _call(typing: Any, address: Any, pointers: Any) -> Any:
 
 
 @compiled
-def _numbers(size: int) -> NDArray[np.int32]:
-    """Arguments of LAPACK: size, right-hand sides, triangle, and the outcome."""
-    numbers = np.empty(4, dtype=np.int32)
-    numbers[0], numbers[1], numbers[2], numbers[3] = size, 1, _UPPER, 0
-    return numbers
-
-
-@compiled
 def _factor(matrix: Array, lapack: tuple[int, int]) -> bool:
     """Overwrite the lower triangle by the Cholesky factor; False if there is none."""
-    numbers = _numbers(len(matrix))
+    numbers = np.array([len(matrix), 1, _UPPER, 0], dtype=np.int32)  # size, right-hand sides, triangle, outcome
     size = numbers.ctypes.data
     _call(lapack[0], (size + 8, size, matrix.ctypes.data, size, size + 12))
     return bool(numbers[3] == 0)
 
 
 @compiled
-def _solve(factor: Array, vector: Array, lapack: tuple[int, int]) -> bool:
+def _solve(factor: Array, vector: Array, lapack: tuple[int, int]) -> None:
     """Overwrite a vector by the solution for a factored matrix."""
-    numbers = _numbers(len(factor))
+    numbers = np.array([len(factor), 1, _UPPER, 0], dtype=np.int32)
     size, places = numbers.ctypes.data, (factor.ctypes.data, vector.ctypes.data)
     _call(lapack[1], (size + 8, size, size + 4, places[0], size, places[1], size, size + 12))
-    return bool(numbers[3] == 0)
 
 
 @compiled

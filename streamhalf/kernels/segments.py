@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
 MOST_SEGMENTS = 256
 ROWS_PER_SEGMENT = 32  # at least about so many rows of a pass in every segment
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Row r of a data set of `total_rows` rows lies in segment r · count // total_rows.
-
-    Rows beyond count in the last one.
-    """
+    """Row r of a data set of `total_rows` rows lies in segment r · count // total_rows, rows beyond in the last one."""
 
     total_rows: int
     count: int
@@ -45,10 +45,7 @@ class Segments:
 
 
 def merged_segments(values: NDArray[Any], old: Segments, new: Segments) -> NDArray[Any]:
-    """Sums over segments of the first rows (s, ...), added up by segments of all rows.
-
-    Each goes to the segment that its middle row lies in.
-    """
+    """Sums over segments of the first rows (s, ...), each added to the segment of all rows that its middle lies in."""
     middles = (2 * np.arange(old.count) + 1) * old.total_rows // (2 * old.count)
     found = np.zeros((new.count, *values.shape[1:]), dtype=values.dtype)
     np.add.at(found, np.minimum(middles * new.count // new.total_rows, new.count - 1), values)
@@ -56,44 +53,24 @@ def merged_segments(values: NDArray[Any], old: Segments, new: Segments) -> NDArr
 
 
 def error_segments(total_rows: int) -> Segments:
-    """The segments that errors are counted by: a matter of the data set alone.
-
-    About half of its rows are held out.
-    """
+    """The segments that errors are counted by, a matter of the data set alone: about half its rows are held out."""
     return Segments.for_rows(total_rows, total_rows // 2)
 
 
-def scatter_ratio(
-    counts: NDArray[np.int64], means: NDArray[np.float64], variance: NDArray[np.float64] | float
-) -> NDArray[np.float64]:
-    """F of every column of `means` (S, ...); 0 for a quantity without variance.
-
-    `variance` is that of single rows, about the mean of them all.
-    """
+def scatter_ratio(counts: Counts, means: Array, variance: Array | float) -> Array:
+    """F of every column of `means` (S, ...); 0 for one without `variance`: that of single rows, about their mean."""
     overall = np.average(means, axis=0, weights=counts)
     between = np.tensordot(counts.astype(np.float64), (means - overall) ** 2, axes=1)
     scale = np.asarray(variance) * max(1, len(counts) - 1)
     return np.asarray(np.divide(between, scale, out=np.zeros_like(between), where=scale > 0))
 
 
-def scatter_quantile(
-    counts: NDArray[np.int64],
-    tail: float,
-    *,
-    squared_skewness: NDArray[np.float64] | float,
-    kurtosis: NDArray[np.float64] | float,
-) -> NDArray[Any]:
+def scatter_quantile(counts: Counts, tail: float, *, squared_skewness: Array | float, kurtosis: Array | float) -> Array:
     """Quantile of F for exchangeable rows: more is seen with probability `tail`.
 
-    Parameters
-    ----------
-    counts
-        Rows in each segment; none is 0.
-    squared_skewness, kurtosis
-        Of the quantity over single rows: m3² / m2³, and m4 / m2² (3 if it is normal).
+    Rows in each segment are `counts`, none of them 0; skewness and kurtosis are those of the quantity over single rows:
+    m3² / m2³, and m4 / m2² (3 if it is normal).
 
-    Notes
-    -----
     Over all orders of the rows (S - 1) F has mean S - 1 and the cumulants below: those of chi² with S - 1 degrees, and
     what pairs of rows in one segment add. (A single row adds nothing where segments are equal, for it is part of the
     variance too.) What they add to a quantile is that of Cornish and Fisher, without the negative term.
