@@ -169,16 +169,8 @@ def execute(
         check_access(engine, access_check_of(source.reader))
         need, limit = largest_block(source) + held, config.memory_limit
         fewer = fewer_at_once(engine, command, need, limit, partials=held)
-        started = RunStarted(
-            command,
-            source.name,
-            source.n_rows,
-            source.dim,
-            (*source.notices, *notices, *chosen.notices, *lazy, *fewer),
-            seed=config.seed,
-            who=who(),
-            rows_planned=rows_planned,
-        )
+        said = (*source.notices, *notices, *chosen.notices, *lazy, *fewer)
+        started = RunStarted(command, source.name, source.n_rows, source.dim, said, config.seed, who(), rows_planned)
         observer(started)
         for notice in started.notices:
             logger.info(notice_words(notice))
@@ -199,12 +191,11 @@ def write_all(
     config: RunConfig,
     client: Client | None,
     observer: Observer,
-    *,
     target: Target,
-    ranges: Iterable[RowRange],
-    row_nbytes: int,
     create: Callable[[], Any],
     write: Callable[[RowRange], int],
+    ranges: Iterable[RowRange],
+    row_nbytes: int,
     source: Source | None = None,
 ) -> int:
     """Create a store and write every range in parallel; returns the sum of what the writes count.

@@ -622,17 +622,11 @@ def synth(
     request = SyntheticSpec(**spec)
     config, target = _where(scheduler, n_workers), Target(absolute(store), storage_options)
     planted = plant(request)
-    n_flipped = write_all(
-        RunStarted("synth", target.name, request.rows, request.dim, seed=request.seed, who=who()),
-        config,
-        client,
-        observer,
-        target=target,
-        ranges=chunks_of(request, chunk_rows),
-        row_nbytes=request.dim * _DRAWN_NBYTES,
-        create=partial(create_store, target, request, chunk_rows=chunk_rows, overwrite=overwrite),
-        write=partial(write_rows, target, request, planted),
-    )
+    create = partial(create_store, target, request, chunk_rows=chunk_rows, overwrite=overwrite)
+    write = partial(write_rows, target, request, planted)
+    started = RunStarted("synth", target.name, request.rows, request.dim, seed=request.seed, who=who())
+    chunks, row_nbytes = chunks_of(request, chunk_rows), request.dim * _DRAWN_NBYTES
+    n_flipped = write_all(started, config, client, observer, target, create, write, chunks, row_nbytes)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -707,19 +701,13 @@ def predict(
     source.check_kept(keep)
     check_columns(model, source.schema.columns, field="model")
     config = _where(scheduler, n_workers)
+    started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
 
     def write_store(target: Target) -> int:
+        create = partial(row_files.create_predictions, target, source, halfspace, overwrite=overwrite)
+        write = partial(row_files.write_predictions, target, source, halfspace)
         n_positive = write_all(
-            RunStarted("predict", source.name, source.n_rows, source.dim, who=who()),
-            config,
-            client,
-            observer,
-            target=target,
-            ranges=source.blocks,
-            row_nbytes=source.row_nbytes,
-            create=partial(row_files.create_predictions, target, source, halfspace, overwrite=overwrite),
-            write=partial(row_files.write_predictions, target, source, halfspace),
-            source=source,
+            started, config, client, observer, target, create, write, source.blocks, source.row_nbytes, source
         )
         row_files.finish_predictions(target, source, n_positive, classes)
         return n_positive
@@ -762,18 +750,11 @@ def convert(
     if source.encoding is None:
         raise UsageError("data: no table; convert takes Parquet or CSV files, or a frame")
     target = Target(absolute(store), storage_options)
-    write_all(
-        RunStarted("convert", source.name, source.n_rows, source.dim, who=who()),
-        config,
-        client,
-        observer,
-        target=target,
-        ranges=row_files.chunks_for(source),
-        row_nbytes=source.row_nbytes,
-        create=partial(row_files.create_converted, target, source, overwrite=overwrite),
-        write=partial(row_files.write_converted, target, source),
-        source=source,
-    )
+    create = partial(row_files.create_converted, target, source, overwrite=overwrite)
+    write = partial(row_files.write_converted, target, source)
+    started = RunStarted("convert", source.name, source.n_rows, source.dim, who=who())
+    chunks = row_files.chunks_for(source)
+    write_all(started, config, client, observer, target, create, write, chunks, source.row_nbytes, source)
     row_files.finish_converted(target, source)
     return source.encoding
 

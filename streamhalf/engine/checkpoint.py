@@ -25,7 +25,7 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.results import PassRecord, Record, from_json, to_json
 
 MANIFEST = "manifest.json"
-SCHEMA: Final = "streamhalf-checkpoint-3"
+SCHEMA: Final = "streamhalf-checkpoint-4"
 _LARGEST_MANIFEST = 16 << 20
 _OVERHEAD = 4096  # more than the headers of one array in an archive
 
@@ -42,8 +42,8 @@ class SavedPass(Record, frozen=True):
 class Manifest(Record, frozen=True, kw_only=True):
     """The passes in the folder, and the run they are of."""
 
-    schema: Literal["streamhalf-checkpoint-3"] = SCHEMA
-    identity: str
+    schema: Literal["streamhalf-checkpoint-4"] = SCHEMA
+    identity: dict[str, Any]
     passes: tuple[SavedPass, ...]
 
 
@@ -95,8 +95,7 @@ class Checkpoint:
         self.folder.write(file, content)
         saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
         passes = (*self.passes, saved)
-        identity = json.dumps(self.identity, sort_keys=True)
-        manifest = Manifest(identity=identity, passes=passes)
+        manifest = Manifest(identity=dict(self.identity), passes=passes)
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
         self.folder.write(MANIFEST, text.encode())
         self.passes = passes
@@ -124,16 +123,12 @@ class Checkpoint:
         return manifest
 
 
-def _agree(name: str, saved: str, wanted: Mapping[str, Any], kept: tuple[str, ...]) -> Mapping[str, Any]:
+def _agree(name: str, old: Mapping[str, Any], wanted: Mapping[str, Any], kept: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the identity of a resumed run; refuse one that differs from what is wanted."""
-    try:
-        old = {key: wanted[key] for key in kept} | json.loads(saved)
-        if any(type(old[key]) is not type(wanted[key]) for key in kept):
-            raise TypeError("a value of another kind")
-        new = {**wanted, **{key: old[key] for key in kept}}
-        differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-    except (ValueError, TypeError) as error:
-        raise DataError(f"checkpoint: {name}: identity is damaged; start anew") from error
+    if any(type(old.get(key)) is not type(wanted[key]) for key in kept):
+        raise DataError(f"checkpoint: {name}: identity is damaged; start anew")
+    new = {**wanted, **{key: old[key] for key in kept}}
+    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     if differing:
         said = ", ".join(f"{key} (was {old.get(key)!r}, is {new.get(key)!r})" for key in differing)
         raise UsageError(

@@ -193,6 +193,6 @@ def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path
 def test_manifest__of_another_version_is_told(tmp_path: Path) -> None:
     save(open_folder(tmp_path), LabelCounts(), "one")
     manifest = tmp_path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("checkpoint-3", "checkpoint-1"))
+    manifest.write_text(manifest.read_text().replace("checkpoint-4", "checkpoint-1"))
     with pytest.raises(UsageError, match="another version of streamhalf; go on with that one, or"):
         open_folder(tmp_path, resume=True)
