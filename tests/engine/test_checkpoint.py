@@ -139,7 +139,7 @@ def data(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarra
     """Rows in many small blocks, so that what a pass needs is its partials."""
     monkeypatch.setattr(source_module, "GRID_ROWS", 4_000)
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((130_000, DIMENSION)).astype(np.float32)
+    X = rng.standard_normal((60_000, DIMENSION)).astype(np.float32)
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.05] *= -1
     return X, y
