@@ -1,4 +1,4 @@
-"""Statistics, one mergeable reduction per file; `REDUCTIONS` is the family's only registry."""
+"""Statistics, one subject per file; `REDUCTIONS` is the family's only registry."""
 
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidates import CandidateSlabs, SlabCovariance, ThresholdScan, WedgeSums

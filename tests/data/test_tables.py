@@ -35,15 +35,6 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_open_source__takes_a_table_like_the_frame_in_it(table: Path) -> None:
-    found = streamhalf.open_source(table, labels="bought")
-    frame = streamhalf.open_source(FRAME, labels="bought")
-    assert found.fingerprint == frame.fingerprint
-    assert found.record.features == ("age", "visits", "score")
-    assert found.record.classes == ("no", "yes")
-    assert found.name == str(table)
-
-
 def test_commands__go_from_a_table_to_suspects(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result, suspects = str(tmp_path / "result.json"), str(tmp_path / "suspects.csv")
     given = [str(table), "--label", "bought", "--quiet"]
