@@ -186,7 +186,7 @@ def least_error(statistics: SlabStatistics) -> float:
     Where slabs hold rows of one label each, those along v with a threshold at an end of a slab are among them, and both
     constant guesses.
     """
-    least = min(statistics.n_errors, statistics.n_opposite_errors, *statistics.central_errors)
+    least = min(statistics.errors)
     if statistics.by_label and statistics.across is None:
         half = len(statistics.counts) // 2
         # edges lie alike on both sides of 0, so slabs of either label are the same places on v

@@ -61,8 +61,7 @@ class SlabMomentsPartial:
     """Sums over some rows: counts int64, sums float64 (n_slabs, n_monomials).
 
     `low` and `high` (coordinates, n_slabs) are extremes of what is sliced: z, and q if there is a
-    second direction. `errors` int64 (4,) are those of the halfspace, of its opposite, and of both
-    without threshold.
+    second direction. `errors` int64 (4,) are as in `SlabStatistics`.
     """
 
     counts: NDArray[np.int64]
@@ -84,9 +83,8 @@ class SlabStatistics:
     if there is one, and s the part of y x orthogonal to both, in the coordinates of
     `complement_basis`. `low` and `high` are the smallest and largest z met in the slab, `across`
     (2, n_slabs) those of q, and `labels` the label of its rows, 0 where both are in it. Every
-    `n_side` slabs lie side by side along z. `n_errors` counts the errors of
-    sgn(v·x - t), `n_opposite_errors` those of sgn(t - v·x), with sgn(0) = +1 in both;
-    `central_errors` counts those of both for t = 0. Rows may have been off by `rounding` |x|.
+    `n_side` slabs lie side by side along z. `errors` counts those of sgn(v·x - t), of sgn(t - v·x),
+    and of both for t = 0, with sgn(0) = +1 in all. Rows may have been off by `rounding` |x|.
     """
 
     dim: int
@@ -97,9 +95,7 @@ class SlabStatistics:
     sums: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    n_errors: int
-    n_opposite_errors: int
-    central_errors: tuple[int, int]
+    errors: tuple[int, ...]
     n_side: int
     across: NDArray[np.float64] | None = None
     rounding: float = 0.0
@@ -119,6 +115,10 @@ class SlabStatistics:
         return int(self.counts.sum())
 
     @property
+    def n_errors(self) -> int:
+        return self.errors[0]
+
+    @property
     def error(self) -> float:
         """Share of rows on which sgn(v·x - t) errs."""
         return self.n_errors / max(1, self.n_rows)
@@ -133,15 +133,13 @@ class SlabStatistics:
         if not self.by_label:
             return self
         shift = self.threshold * self.labels
-        errors, opposite = self.central_errors
         found = replace(
             self,
             threshold=0.0,
             labels=np.zeros_like(self.labels),
             low=self.low + shift,
             high=self.high + shift,
-            n_errors=errors,
-            n_opposite_errors=opposite,
+            errors=self.errors[2:] * 2,
         )
         return found if self.threshold else found.joined(len(self.counts) // 2)
 
@@ -286,7 +284,6 @@ class SlabMoments(Reduction[SlabMomentsPartial, SlabStatistics]):
 
     def finalize(self, partial: SlabMomentsPartial) -> SlabStatistics:
         signs = [1, -1] if self.by_label else [0]
-        own, opposite, *central = partial.errors.tolist()
         low, high = partial.low, partial.high
         return SlabStatistics(
             dim=self.plane.dim,
@@ -297,9 +294,7 @@ class SlabMoments(Reduction[SlabMomentsPartial, SlabStatistics]):
             sums=partial.sums,
             low=low[0],
             high=high[0],
-            n_errors=own,
-            n_opposite_errors=opposite,
-            central_errors=(central[0], central[1]),
+            errors=tuple(partial.errors.tolist()),
             n_side=self.n_side,
             across=None if self.across is None else np.stack([low[1], high[1]]),
             rounding=self.rounding,

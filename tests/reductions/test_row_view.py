@@ -226,10 +226,3 @@ def test_view__what_is_accepted_is_not_looked_at_again() -> None:
     twice = Viewed(Viewed(LabelCounts(), view(0.0, 0.5)), view(accept=FRAME))
     with pytest.raises(ValueError, match="neither sampled nor transformed"):
         twice.map(BLOCK)
-
-
-def test_viewed__name_size_and_labels_are_the_inner_ones() -> None:
-    one = Viewed(Covariance(), view(accept=FRAME))
-    assert one.name == "viewed-covariance"
-    assert not one.reads_labels
-    assert one.partial_nbytes(5) == Covariance().partial_nbytes(5) + 16

@@ -96,15 +96,3 @@ def test_acceptance__a_hole_at_the_boundary_is_seen(marginal: str, outcome: Outc
     assert evidence.expected == 0.0625
     assert evidence.limit == test_result.limit == ACCEPTANCE_TOLERANCE
     assert (evidence.deviation > evidence.limit) == (outcome is Outcome.REJECTED)
-
-
-@pytest.mark.parametrize("threshold", [0.5, -1.0, 1.9, -2.2])
-def test_acceptance__gaussian_rows_pass_about_a_plane_with_a_threshold(threshold: float) -> None:
-    # rejected with probability below tau = 0.001
-    X = np.random.default_rng(3).standard_normal((40_000, 3))
-    tester = make_tester(0.1, 0.001, threshold)
-    pass_ = Viewed(tester.needs(), RowView(Sample(5, 1), accept=tester.frame))
-    result = pass_.map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
-    (test_result,) = tester.judge(result.inner, n_seen=result.n_seen)
-    assert test_result.outcome is Outcome.PASSED
-    assert test_result.evidence[0].expected == tester.frame.rate < 0.1

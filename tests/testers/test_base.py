@@ -95,14 +95,6 @@ def test_registry__names_are_distinct_and_have_words() -> None:
         assert all(re.match(r"[A-Z].*\.$", said) for said in (words.failure, words.remedy))
 
 
-@pytest.mark.parametrize("stage", PASSES)
-def test_registry__shares_of_a_pass_sum_to_at_most_1(stage: Stage) -> None:
-    testers = TesterSet.of(TESTERS, make_context(stage)).testers
-    assert testers
-    assert all(0 <= tester.share <= 1 for tester in testers)
-    assert sum(tester.share for tester in testers) <= 1
-
-
 def rows_of(kind: str, n_rows: int) -> np.ndarray:
     X = np.random.default_rng(4).standard_normal((n_rows, 3))
     return {"gaussian": X, "heavy": X**3, "shifted": X + 1}[kind]

@@ -40,16 +40,6 @@ def judge(tester: WedgeTester, X: np.ndarray) -> tuple[TestResult, ...]:
     return tester.judge(measure(tester, X), n_seen=len(X))
 
 
-@pytest.mark.parametrize("eta", [0.001, 0.05, 0.45])
-def test_gaussian_beta__is_what_many_rows_give(eta: float) -> None:
-    # 1 / (1 + t²) has a standard deviation of at most sqrt(eta): 5 of them are 5 sqrt(eta / n)
-    n, gamma = 4_000_000, math.tan(2 * math.asin(eta / 2))
-    t = np.random.default_rng(1).standard_normal(n) / gamma
-    found = np.mean(1 / (1 + t**2))
-    assert gaussian_beta(eta) == pytest.approx(found, abs=5 * math.sqrt(eta / n))
-    assert gaussian_beta(eta) < 1.26 * eta
-
-
 def test_wedge__few_gaussian_rows_are_never_rejected() -> None:
     # rejected with probability at most 1% each: 5 or more of 100 has probability 0.003
     outcomes = []
