@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from rich.console import Console, JustifyMethod
 from rich.table import Column
@@ -186,26 +186,28 @@ def _at_hand(record: results.PlanRecord) -> bool:
 
 
 def _budget_table(record: results.PlanRecord) -> Table:
-    wanted = (True, True, True, _at_hand(record), bool(record.promises))
-    labels = ("pass", "rows used", "read", "tasks", "supports, about")
-    head, *body = (tuple(itertools.compress(row, wanted)) for row in (labels, *_budgets(record)))
-    return Table("Passes", head, tuple(body), words=("pass",))
-
-
-def _budgets(record: results.PlanRecord) -> Iterator[tuple[str, str, str, str, str]]:
-    known = (one for one in record.promises if one.constant is not None)
-    supported = {one.delta: f"{constant(one.constant)} opt + {number(one.eps)}" for one in known}
-    for one in record.passes:
-        tested = "" if one.name in _BESIDE else supported.get(one.delta or 1.0, "")
-        yield one.name, count(one.rows), nbytes(one.nbytes), count(one.n_tasks), tested
+    """Return what each pass uses, reads and would support, the rows to spare, and all of them together."""
+    passes = record.passes
     # rows that others have learned from, or that are held out, are used once more
     again = (*_BESIDE, results.Stage.REFINE, results.Stage.THRESHOLDS)
-    rows = sum(one.rows for one in record.passes if one.name not in again)
+    rows = sum(one.rows for one in passes if one.name not in again)
     planned = record.rows if record.conclusive or _at_hand(record) else record.rows_needed
-    if rows < planned and any(one.delta is not None for one in record.passes):
-        yield "spare: for updates that repeat", count(planned - rows), "", "", ""
-    tasks = sum(one.n_tasks or 0 for one in record.passes)
-    yield "all", count(planned), nbytes(record.nbytes), count(tasks), ""
+    spare = results.PassBudget("spare: for updates that repeat", planned - rows, 0)
+    every = results.PassBudget("all", planned, record.nbytes, n_tasks=sum(one.n_tasks or 0 for one in passes))
+    repeats = rows < planned and any(one.delta is not None for one in passes)
+    known = (one for one in record.promises if one.constant is not None)
+    supported = {one.delta: f"{constant(one.constant)} opt + {number(one.eps)}" for one in known}
+    untested = (*_BESIDE, spare.name, every.name)
+    cells: dict[str, Callable[[Any], str]] = {
+        "pass": lambda one: one.name,
+        "rows used": lambda one: count(one.rows),
+        "read": lambda one: "" if one is spare else nbytes(one.nbytes),
+    }
+    if _at_hand(record):
+        cells["tasks"] = lambda one: "" if one is spare else count(one.n_tasks)
+    if record.promises:
+        cells["supports, about"] = lambda one: "" if one.name in untested else supported.get(one.delta or 1.0, "")
+    return Table.of("Passes", cells, (*passes, *([spare] if repeats else []), every), words=("pass",))
 
 
 def show_dry_run(console: Console, found: results.DryRunResult) -> None:
