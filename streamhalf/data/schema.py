@@ -23,7 +23,7 @@ REMEDY = (
 
 
 def find_rounded(values: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Which values float64 cannot hold; None where it holds them all."""
+    """Return True for values that float64 cannot hold; None where it holds them all."""
     kind, nbytes = values.dtype.kind, values.dtype.itemsize
     if values.size == 0 or (kind in "fiu" and nbytes < 8) or (kind == "f" and nbytes == 8):
         return None

@@ -73,7 +73,7 @@ class LabelColumn:
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """What -1 and +1 stand for, if something else."""
+        """Return the classes of -1 and +1, where these are others."""
         found = tuple(int(one) if isinstance(one, bool) else one for one in self.coding.values)
         return () if found == SIGNS.values else found
 
