@@ -99,11 +99,7 @@ class PagePlugin(SchedulerPlugin):
 def install(client: Client) -> Installation:
     """Put the page on the dashboard of the client's scheduler, unless it is there.
 
-    Parameters
-    ----------
-    client
-        Connected to a scheduler on which streamhalf and bokeh are installed. Without them nothing
-        happens, and what is returned is false and says why.
+    Where the scheduler lacks streamhalf, bokeh or a dashboard, what is returned is false and says why.
     """
     try:
         if reason := client.run_on_scheduler(_add_page):

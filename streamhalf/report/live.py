@@ -241,17 +241,11 @@ class Board:
 
 # white words on them, and they themselves on a white, black or dark grey page, can be told
 COLOURS = {
-    "accepted": "#2e7d32",
+    **dict.fromkeys(("accepted", "passed", "finished", "steady"), "#2e7d32"),
+    **dict.fromkeys(("rejected", "failed", "drifted"), "#d32f2f"),
+    **dict.fromkeys(("interrupted", "not judged"), "#737373"),
     "certified": "#00758f",
-    "passed": "#2e7d32",
-    "finished": "#2e7d32",
-    "rejected": "#d32f2f",
-    "failed": "#d32f2f",
-    "steady": "#2e7d32",
-    "drifted": "#d32f2f",
     "inconclusive": "#a56200",
-    "interrupted": "#737373",
-    "not judged": "#737373",
     "running": "#1976d2",
 }
 

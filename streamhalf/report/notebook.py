@@ -264,6 +264,7 @@ class _Notebook(_Text):
         # an output belongs to a cell by a context variable, which other threads do not have
         self._context = contextvars.copy_context()
         self._handle: Any = None
+        self._over: dict[tuple[str, float], str] = {}
         self._button = CancelButton()
         self._after_cell: Callable[..., None] | None = None
 
@@ -286,9 +287,16 @@ class _Notebook(_Text):
 
     def show(self, runs: list[RunView]) -> None:
         """Draw every run, the latest first."""
-        html = "<hr>".join(live.run_html(run) for run in reversed(runs))
+        html = "<hr>".join(map(self._html, reversed(runs)))
         text = "\n".join(line for run in runs for line in run_lines(run))
         self._context.run(self._publish, {"text/html": html, "text/plain": text})
+
+    def _html(self, run: RunView) -> str:
+        if not run.closed:
+            return live.run_html(run)
+        if (key := (run.run, run.at)) not in self._over:
+            self._over[key] = live.run_html(run)
+        return self._over[key]
 
     def _publish(self, bundle: dict[str, str]) -> None:
         from IPython.display import display
