@@ -81,9 +81,7 @@ def synth(
 def inspect(store: Store, /, **given: Any) -> int:
     """Say what is in a store, how it is laid out, and whether it is whole."""
     config = read_config(given)
-    from streamhalf.data.inspection import inspect as inspect_store
-
-    report = inspect_store(store, storage_options=config.storage_options, **config.parameters)
+    report = streamhalf.inspect(store, storage_options=config.storage_options, **config.parameters)
     views.show_store(ResultConsole(), report)
     return DataError.exit_code if report.missing else 0
 

@@ -19,7 +19,6 @@ import streamhalf
 from streamhalf import UsageError, api
 from streamhalf._flags import public_command
 from streamhalf.cli import main
-from streamhalf.data import inspection
 from streamhalf.results import is_as_written
 from streamhalf.results.document import read_result
 from tests.conftest import StoreWriter, make_rows
@@ -153,8 +152,7 @@ def test_help__holds_exit_codes_and_an_example_that_parses(
         reached.extend(str(one) for one in data if one is not None or command == "update")
         raise UsageError("enough")
 
-    home = {"report": api, "inspect": inspection}.get(command, streamhalf)
-    monkeypatch.setattr(home, command, note)
+    monkeypatch.setattr(api if command == "report" else streamhalf, command, note)
     for reader in ("read_fit", "read_model", "read_result", "read_verifiable", "read_weights", "read_classifier"):
         monkeypatch.setattr(f"streamhalf.results.document.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
@@ -177,13 +175,10 @@ def fail_with(error: BaseException) -> Any:
     return fail
 
 
-@pytest.mark.parametrize("command", [("test", "a"), ("inspect", "a")], ids=["test", "inspect"])
-def test_main__returns_130_when_interrupted(
-    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    home = {"inspect": inspection}.get(command[0], streamhalf)
-    monkeypatch.setattr(home, command[0], fail_with(KeyboardInterrupt()))
-    assert main(command) == 130
+@pytest.mark.parametrize("command", ["test", "inspect"])
+def test_main__returns_130_when_interrupted(command: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(streamhalf, command, fail_with(KeyboardInterrupt()))
+    assert main([command, "a"]) == 130
     assert capsys.readouterr().err == "streamhalf: interrupted\n"
 
 
