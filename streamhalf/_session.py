@@ -303,12 +303,7 @@ def mirrored(
 
 
 def open_checkpoint(
-    url: str | os.PathLike[str] | None,
-    storage_options: Mapping[str, Any] | None,
-    source: Source,
-    config: RunConfig,
-    *,
-    resume: bool,
+    url: AnyPath | None, storage_options: Mapping[str, Any] | None, source: Source, config: RunConfig, *, resume: bool
 ) -> Checkpoint | None:
     """The checkpoint folder of a run, if one is wanted; refused where it holds another run.
 
@@ -333,9 +328,7 @@ def open_checkpoint(
     return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume, kept=kept)
 
 
-def new_state(
-    url: str | os.PathLike[str] | None, storage_options: Mapping[str, Any] | None, config: RunConfig
-) -> Folder | None:
+def new_state(url: AnyPath | None, storage_options: Mapping[str, Any] | None, config: RunConfig) -> Folder | None:
     """The folder for the state of a fit, if one is wanted; refused where it holds another."""
     if url is None:
         return None

@@ -256,7 +256,7 @@ class RunConfig:
     n_workers
         threads or processes on this machine; without it, one per core
     memory_limit
-        bytes that the tasks of one process may take at most, beside 200 MiB of Python and its libraries; auto
+        bytes that the tasks of one process may take at most, beside 320 MiB of Python and its libraries; auto
         for what the machine, its control group or the Dask worker has. With less, fewer tasks run at once; no
         answer depends on it
     cache

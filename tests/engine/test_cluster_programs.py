@@ -137,7 +137,7 @@ def test_worker__short_of_memory_is_a_clear_error(tmp_path: Path, monkeypatch: p
         small.add_worker("--memory-limit", "380MiB", nanny=True)
         known = (
             r"test needs about .* MiB for one task, and worker tcp://\S+, which pauses at 304 MiB, "
-            r"has 16 MiB for tasks; raise its --memory-limit, or store smaller chunks"
+            r"has 0 MiB for tasks; raise its --memory-limit, or store smaller chunks"
         )
         with pytest.raises(MemoryBudgetError, match=known):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
