@@ -30,8 +30,7 @@ from streamhalf.data.transforms import Radial, RowTransform, make_transform
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.binomial import anytime_lower, anytime_upper, binomial_lower, binomial_upper, look_tau
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Counts

@@ -19,8 +19,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine import checkpoint
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import Outcome, Stage, TestResult, TransformRecord, from_json, to_json
 from streamhalf.testers.base import Context, Tester

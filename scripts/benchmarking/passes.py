@@ -21,8 +21,7 @@ from streamhalf.data.transforms import Identity
 from streamhalf.engine import open_engine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import Bundle, Chow, Moments, RowDigest, Viewed
 from streamhalf.reductions.base import Reduction

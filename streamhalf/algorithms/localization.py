@@ -22,7 +22,7 @@ from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperLear
 from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
-from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Frame
 from streamhalf.reductions.candidates import ThresholdScan
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest

@@ -12,9 +12,8 @@ import numpy as np
 
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.engine.memory import partial_limit
-from streamhalf.kernels.frame import Frame, acceptance_rate
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane, acceptance_rate
 from streamhalf.results import HalfspaceClass, Sampling, Stage
 from streamhalf.testers import TESTERS, Context, Tester, TesterSet
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from streamhalf import results
 from streamhalf.algorithms.plan import RunPlan, ample_rows, smallest
 from streamhalf.config import RunConfig
-from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import RowView, Sample, Viewed

@@ -19,8 +19,7 @@ from streamhalf.algorithms.promises import StepOutcome, WedgeOutcome
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.updates import Candidate
 from streamhalf.data.transforms import Identity, RowTransform
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.moments import MomentsResult

@@ -16,8 +16,7 @@ from scipy.special import ndtri
 from streamhalf.algorithms.baselines import least_squares
 from streamhalf.algorithms.plan import REFINED
 from streamhalf.data.block import Block
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.labels import Chow
 from streamhalf.reductions.moments import MomentsResult

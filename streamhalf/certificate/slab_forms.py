@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from streamhalf.certificate.cells import Cell
 from streamhalf.certificate.minorants import fit_minorants, hermite_from_powers, normal_moments
 from streamhalf.certificate.sphere import Guide, Sphere, minimum_over_sphere, sphere, uniform_point
-from streamhalf.kernels.hermite import wick_terms
-from streamhalf.kernels.monomials import count_monomials, degree_offset
+from streamhalf.kernels.monomials import count_monomials, degree_offset, wick_terms
 from streamhalf.reductions.slab_moments import SlabStatistics
 
 Array = NDArray[np.float64]

@@ -25,8 +25,13 @@ from numba.extending import get_cython_function_address, intrinsic
 from numpy.typing import NDArray
 
 from streamhalf.kernels.compiling import compiled
-from streamhalf.kernels.hermite import factorial_products
-from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_ranks, monomial_tuples
+from streamhalf.kernels.monomials import (
+    count_monomials,
+    degree_offset,
+    factorial_products,
+    monomial_ranks,
+    monomial_tuples,
+)
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

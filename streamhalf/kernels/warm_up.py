@@ -10,10 +10,9 @@ import numpy as np
 
 from streamhalf import kernels
 from streamhalf.kernels.digest import digest_rows
-from streamhalf.kernels.frame import Frame, FrameSet
 from streamhalf.kernels.margins import count_errors, count_slabs_along, frozen, margins, padded, transform_rows
 from streamhalf.kernels.monomials import sum_monomials
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, FrameSet, Plane
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
 from streamhalf.kernels.streams import draw_rows
 

@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.errors import DataError
-from streamhalf.kernels.hermite import hermite_gram, hermite_moments
-from streamhalf.kernels.monomials import count_monomials, monomial_ranks, monomial_tuples, spread_gram, sum_monomials
+from streamhalf.kernels.monomials import (
+    count_monomials,
+    hermite_gram,
+    hermite_moments,
+    monomial_ranks,
+    monomial_tuples,
+    spread_gram,
+    sum_monomials,
+)
 from streamhalf.reductions.base import Dims, Reduction
 
 

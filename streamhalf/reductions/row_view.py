@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
-from streamhalf.kernels.frame import Frame, FrameSet
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, FrameSet, Plane
 from streamhalf.kernels.streams import draw_rows, turns_at
 from streamhalf.reductions.base import Reduction
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import RowTransform
-from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
-from streamhalf.kernels.plane import Plane, are_wrong, on_positive_side
+from streamhalf.kernels.plane import Frame, Plane, are_wrong, on_positive_side
 from streamhalf.kernels.segments import Segments, scatter_ratio
 from streamhalf.reductions.base import Dims, Reduction
 

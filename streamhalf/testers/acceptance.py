@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Frame
 from streamhalf.reductions.labels import LabelCounts, LabelledRows
 from streamhalf.results import AcceptanceRate, Evidence, TestResult
 from streamhalf.testers.base import ALONG, Context, TesterWords, judged, rows_until, upper_normal_quantile

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamhalf.config import RunConfig
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import Evidence, Outcome, Stage, TestResult, finite

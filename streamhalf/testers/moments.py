@@ -14,8 +14,13 @@ from scipy.special import chdtri, eval_hermitenorm
 
 from streamhalf import results
 from streamhalf.config import RunConfig
-from streamhalf.kernels.hermite import extreme_eigenpair, gaussian_monomial_mean
-from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_tuples
+from streamhalf.kernels.monomials import (
+    count_monomials,
+    degree_offset,
+    extreme_eigenpair,
+    gaussian_monomial_mean,
+    monomial_tuples,
+)
 from streamhalf.kernels.streams import Stream, generator_of
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from streamhalf import RunConfig
 from streamhalf.algorithms.plan import RunPlan, plan_for_eps, plan_for_rows
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.results import Sampling, Stage
 from streamhalf.testers import TESTERS, TesterSet
 from streamhalf.testers.acceptance import AcceptanceTester

@@ -12,8 +12,7 @@ import pytest
 from streamhalf.algorithms.plan import REFINED
 from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperLearner, ProperOutcome, Refine
 from streamhalf.data.block import Block, RowRange
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.results import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant

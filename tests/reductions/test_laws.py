@@ -15,8 +15,7 @@ from streamhalf.data import source as source_module
 from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import open_engine, plan_pass, run_pass
 from streamhalf.events import ignore
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane, Turns
+from streamhalf.kernels.plane import Frame, Plane, Turns
 from streamhalf.reductions import (
     REDUCTIONS,
     Bundle,

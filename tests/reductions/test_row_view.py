@@ -15,8 +15,7 @@ from streamhalf.data.transforms import Isotropic, Radial
 from streamhalf.engine import open_engine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import draw_rows, uniforms_at
 from streamhalf.reductions import (
     Bundle,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamhalf import RunConfig
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.results import Stage
 from streamhalf.testers import Context
 

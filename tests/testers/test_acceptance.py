@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from streamhalf.data.block import Block, RowRange
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.reductions import LabelCounts
 from streamhalf.reductions.labels import LabelledRows
 from streamhalf.reductions.row_view import RowView, Sample, Viewed

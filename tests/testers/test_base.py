@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Frame
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
 from streamhalf.testers import TESTERS, WORDS, TesterSet

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from streamhalf.data.block import RowRange
-from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.results import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.constants import LARGEST_DEVIATION
