@@ -94,8 +94,8 @@ class Address:
 
     @property
     def scheme(self) -> str:
-        """The scheme of a URL: s3, gs, https, ..."""
-        return self.url.partition("://")[0].lower()
+        """The scheme of a URL (s3, gs, https, ...); empty for a path."""
+        return self.url.partition("://")[0].lower() if self.is_remote else ""
 
     @property
     def options(self) -> dict[str, Any]:

@@ -155,17 +155,12 @@ ATTRIBUTE = "feature_names"
 
 
 def names_of_array(X: Any, field: str) -> tuple[str, ...]:
-    """Of the columns of a data frame or of an xarray array (rows, features); empty without any."""
-    if is_data_array(X):
-        if X.ndim != 2:
-            return ()
-        if ATTRIBUTE in X.attrs:
+    """Of the columns of a data frame, an xarray or a Zarr array (rows, features); empty without any."""
+    if is_data_array(X) or isinstance(X, zarr.Array):
+        if X.ndim == 2 and ATTRIBUTE in X.attrs:
             return checked_names(X.attrs[ATTRIBUTE], X.shape[1], field)
-        coordinate = X.coords.get(X.dims[1])
+        coordinate = X.coords.get(X.dims[1]) if is_data_array(X) and X.ndim == 2 else None
         return () if coordinate is None else _words(coordinate.values.tolist())
-    if isinstance(X, zarr.Array):
-        named = X.ndim == 2 and ATTRIBUTE in X.attrs
-        return checked_names(X.attrs[ATTRIBUTE], X.shape[1], field) if named else ()
     columns = getattr(X, "columns", None)
     return () if columns is None or not hasattr(X, "dtypes") else _words(columns)
 
@@ -192,11 +187,11 @@ def checked_names(names: Any, dim: int, field: str) -> tuple[str, ...]:
     """Given names, one for each feature; refused where they do not fit."""
     if isinstance(names, np.ndarray):
         names = names.tolist()
-    if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != dim:
-        found = len(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if not is_list or len(names) != dim:
         raise DataError(
-            f"{field}: {ATTRIBUTE} is {printable(str(found))!r} for {dim} features; give a list of "
-            "one name each, or remove the attribute"
+            f"{field}: {ATTRIBUTE} is {printable(str(len(names) if is_list else names))!r} for {dim} features; give a "
+            "list of one name each, or remove the attribute"
         )
     return tuple(printable(str(name)) for name in names)
 
