@@ -56,11 +56,12 @@ def read_chunks(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False)
     result = lend((rows.n_rows, *array.shape[1:]), array.dtype)
     done = 0
     for chunk, wanted, partly in _chunks(array, codecs, rows, parts=parts):
-        target = result[done : done + wanted.n_rows]
-        done += wanted.n_rows
+        n_wanted = wanted.n_rows
+        target = result[done : done + n_wanted]
+        done += n_wanted
         if partly:
             found = (parts or _is_sound(chunk)) and chunk.read(_bytes_of(target), wanted)
-        elif wanted.n_rows == chunk.n_rows:
+        elif n_wanted == chunk.n_rows:
             found = _read_all(chunk, target)
         else:  # the last chunk too is stored in full size
             whole = lend(array.chunks, array.dtype)
@@ -164,17 +165,19 @@ def _chunks(
     array: zarr.Array[Any], codecs: ChunkCodecs, rows: RowRanges, *, parts: bool
 ) -> Iterator[tuple[_Chunk, RowRanges, bool]]:
     """Yield the chunks that rows lie in, the rows wanted of each, and if these alone are read."""
-    step, store, n_rows = array.chunks[0], array.store, array.shape[0]
+    step, n_rows = array.chunks[0], array.shape[0]
+    store = array.store if isinstance(array.store, RemoteStore) else None
     shape, name = (step, _row_nbytes(array), codecs), chunk_names(array)
+    in_parts = not codecs.decoders and (parts or step * _row_nbytes(array) > LARGE_NBYTES)
     for number, of_array in rows.by_step(step):
         wanted = RowRanges(of_array.bounds - number * step)
         chunk: _Chunk
-        if isinstance(store, RemoteStore):
-            chunk = _RemoteChunk(number, *shape, store, name(number))
-        else:
+        if store is None:
             chunk = _LocalChunk(number, *shape, name(number))
-        incomplete = wanted.n_rows < min(step, n_rows - number * step)
-        yield chunk, wanted, incomplete and not codecs.decoders and (parts or chunk.nbytes > LARGE_NBYTES)
+        else:
+            chunk = _RemoteChunk(number, *shape, store, name(number))
+        partly = in_parts and wanted.n_rows < min(step, n_rows - number * step)
+        yield chunk, wanted, partly
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,8 @@ class _Stored:
         """Return the bytes of rows as starts and stops."""
         if ranges is None:
             return [(0, self.n_rows * self.row_nbytes)]
-        return [*map(tuple, (ranges.bounds * self.row_nbytes).tolist())]
+        edges: list[tuple[int, int]] = (ranges.bounds * self.row_nbytes).tolist()
+        return edges
 
 
 _sound: set[tuple[Any, ...]] = set()
@@ -230,10 +234,10 @@ class _LocalChunk(_Stored):
             with FileIO(self.path) as file:
                 if os.fstat(file.fileno()).st_size != self.nbytes:
                     return False
-                done = 0
+                view, done = raw.data, 0
                 for start, stop in self.windows(ranges):
                     file.seek(start)
-                    if not _fill(file, raw.data[done : done + stop - start]):
+                    if not _fill(file, view[done : done + stop - start]):
                         return False
                     done += stop - start
                 return ranges is not None or not self.codecs.has_checksum or _fits(raw, file.read())
