@@ -77,17 +77,14 @@ class RowDigest(Reduction[RowDigestPartial, RowDigestResult]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSamplePartial:
-    """Rows seen (int64), and of those drawn uniform numbers (k,) and features (k, d), float64.
+    """Rows seen (int64), and the uniform numbers (k,) and rows of those drawn, which rise; features in float64.
 
-    Labels (k,) int8 and numbers (k,) int64 of the rows, which rise. Places that are not taken come
-    last, and hold zeros.
+    Places that are not taken come last, and hold zeros.
     """
 
     n_rows: int
     uniforms: NDArray[np.float64]
-    X: NDArray[np.float64]
-    y: NDArray[np.int8]
-    rows: NDArray[np.int64]
+    block: Block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,47 +106,35 @@ class RowSample(Reduction[RowSamplePartial, RowSampleResult]):
     name = "row-sample"
 
     def empty(self, dim: int) -> RowSamplePartial:
-        return self._hold(0, np.empty(0), np.empty((0, dim)), np.empty(0, np.int8), np.empty(0, np.int64))
+        none = Block(np.empty((0, dim)), np.empty(0, dtype=np.int8), np.empty(0, dtype=np.int64))
+        return self._hold(0, np.empty(0), none)
 
     def map(self, block: Block) -> RowSamplePartial:
-        uniforms = uniforms_at(self.seed, self.stream, block.rows)
-        return self._hold(block.n_rows, uniforms, block.X, block.y, block.rows)
+        return self._hold(block.n_rows, uniforms_at(self.seed, self.stream, block.rows), block)
 
     def combine(self, *parts: RowSamplePartial) -> RowSamplePartial:
-        taken = [min(part.n_rows, self.size) for part in parts]
-        joined = (
-            np.concatenate([getattr(part, name)[:n] for part, n in zip(parts, taken, strict=True)])
-            for name in ("uniforms", "X", "y", "rows")
-        )
-        return self._hold(sum(part.n_rows for part in parts), *joined)
+        taken = [slice(0, min(part.n_rows, self.size)) for part in parts]
+        uniforms = np.concatenate([part.uniforms[own] for part, own in zip(parts, taken, strict=True)])
+        block = Block.concatenate([part.block.cut(own) for part, own in zip(parts, taken, strict=True)])
+        return self._hold(sum(part.n_rows for part in parts), uniforms, block)
 
-    def _hold(
-        self,
-        n_rows: int,
-        uniforms: NDArray[np.float64],
-        X: NDArray[np.floating[Any]],
-        y: NDArray[np.int8],
-        rows: NDArray[np.int64],
-    ) -> RowSamplePartial:
+    def _hold(self, n_rows: int, uniforms: NDArray[np.float64], block: Block) -> RowSamplePartial:
         """The partial of rows in rising order, the smallest numbers if they are too many."""
-        chosen: slice | NDArray[np.int64] = slice(None)
-        if len(rows) > self.size:
+        if block.n_rows > self.size:
             chosen = np.sort(np.argpartition(uniforms, self.size)[: self.size])
+            uniforms, block = uniforms[chosen], block.take(chosen)
 
         def held(array: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
             # the system gives memory to places only when they are taken
             places = np.zeros((self.size, *array.shape[1:]), dtype=dtype)
-            taken = array[chosen]
-            places[: len(taken)] = taken
+            places[: len(array)] = array
             return places
 
-        return RowSamplePartial(
-            n_rows, held(uniforms, np.float64), held(X, np.float64), held(y, np.int8), held(rows, np.int64)
-        )
+        rows = Block(held(block.X, np.float64), held(block.y, np.int8), held(block.rows, np.int64))
+        return RowSamplePartial(n_rows, held(uniforms, np.float64), rows)
 
     def finalize(self, partial: RowSamplePartial) -> RowSampleResult:
-        taken = slice(0, min(partial.n_rows, self.size))
-        return RowSampleResult(partial.n_rows, Block(partial.X[taken], partial.y[taken], partial.rows[taken]))
+        return RowSampleResult(partial.n_rows, partial.block.cut(slice(0, min(partial.n_rows, self.size))))
 
     def partial_nbytes(self, dim: int) -> int:
         """Two numbers, a label and all features of each place."""

@@ -243,7 +243,11 @@ class RowProfile(Reduction[SegmentSums, RowProfileResult]):
         moved = self.transform.apply(block).X
         margins = self.about.margins(moved)
         along = margins + self.about.threshold
-        accepted = [frame.acceptance(_along(frame, self.about, moved, along)) for frame in self.frames]
+        v = self.about.normal  # frames may be about the same one
+        accepted = [
+            frame.acceptance(along if np.array_equal(frame.plane.normal, v) else frame.coordinates(moved))
+            for frame in self.frames
+        ]
         predicted = self.plane.margins(block.X)
         shares = [on_positive_side(predicted)]
         if self.reads_labels:
@@ -272,8 +276,3 @@ class RowProfile(Reduction[SegmentSums, RowProfileResult]):
             if len(held) > 1:
                 ratios = scatter_ratio(counts, segment_means, variances)
         return RowProfileResult(partial.n_rows, means, variances, ratios, held, counts, segment_means)
-
-
-def _along(frame: Frame, about: Plane, X: NDArray[np.floating[Any]], along: NDArray[np.float64]) -> NDArray[np.float64]:
-    """v·x of every row for a frame, which may be about the same normal."""
-    return along if np.array_equal(frame.plane.normal, about.normal) else frame.coordinates(X)

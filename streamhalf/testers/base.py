@@ -184,14 +184,6 @@ class TesterSet:
         return max((tester.rows_needed() for tester in self.testers), default=1)
 
 
-def judge(statistic: float, *, limit: float, null_quantile: float) -> Outcome:
-    if statistic <= limit:
-        return Outcome.PASSED
-    if statistic > max(limit, null_quantile) or math.isnan(statistic):
-        return Outcome.REJECTED
-    return Outcome.INCONCLUSIVE
-
-
 def judged(
     tester: str,
     *,
@@ -204,7 +196,11 @@ def judged(
     **fields: Any,
 ) -> TestResult:
     """Return a test result by comparison; `rows_needed` is called where it is inconclusive."""
-    outcome = judge(statistic, limit=limit, null_quantile=null_quantile)
+    outcome = Outcome.INCONCLUSIVE
+    if statistic <= limit:
+        outcome = Outcome.PASSED
+    elif statistic > max(limit, null_quantile) or math.isnan(statistic):
+        outcome = Outcome.REJECTED
     return TestResult(
         tester=tester,
         outcome=outcome,

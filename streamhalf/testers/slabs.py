@@ -86,19 +86,15 @@ class SlabMassTester(CandidateTester):
         no longer hides it, the skewness counts (Cornish and Fisher), also where slabs do not reach
         the bulk and a tail holds most rows: seen at most as often as it should, from 30 rows.
         """
-        n = max(1, n_rows)
         masses = masses_about(eta, self.half_count(eta, threshold), threshold)
-        mean = float(deviation_bound(n, masses).sum()) / n
         z = upper_normal_quantile(self.tau / count_scales(self.eps))
         skewed = 0.0 if threshold == 0 else float((masses**1.5).sum()) * max(0.0, z**2 - 1) / 6
-        return mean + 0.603 * (z + skewed) / math.sqrt(n)
+        return mean_deviation(n_rows, masses) + 0.603 * (z + skewed) / math.sqrt(max(1, n_rows))
 
     def expected_slack(self, n_rows: int) -> float:
         """Statistic + null quantile at the finest scale, about, of N(0, I) rows."""
-        n = max(1, n_rows)
         masses = masses_about(self.eps, self.half_count(self.eps), 0.0)
-        mean = float(deviation_bound(n, masses).sum()) / n
-        return mean + self.quantile(n, self.eps)
+        return mean_deviation(n_rows, masses) + self.quantile(n_rows, self.eps)
 
     def rows_needed(self) -> int:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
@@ -178,6 +174,12 @@ def deviation_bound(n_rows: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
     variance = np.maximum(n_rows * p * (1 - p), np.finfo(np.float64).tiny)
     normal = np.sqrt(2 / math.pi * variance) * (1 + 1 / (15 * variance))
     return np.asarray(np.minimum(2 * n_rows * np.minimum(p, 1 - p), normal))
+
+
+def mean_deviation(n_rows: int, masses: NDArray[np.float64]) -> float:
+    """At least the mean L1 distance of the shares of n rows from these masses."""
+    n = max(1, n_rows)
+    return float(deviation_bound(n, masses).sum()) / n
 
 
 def merge_slabs(counts: NDArray[np.int64], j: int, half_count: int) -> NDArray[np.int64]:

@@ -30,7 +30,7 @@ def test_row_sample__keeps_labels_and_numbers_with_their_rows() -> None:
 def test_row_sample__is_fair() -> None:
     # each of 1,000 rows is in 40 of 400 samples on average, a binomial of standard deviation 6: one
     # of them is off by 40 with probability below 1e-6
-    rows = [RowSample(100, seed=seed, stream=9).map(BLOCK).X[:, 0] for seed in range(400)]
+    rows = [RowSample(100, seed=seed, stream=9).map(BLOCK).block.X[:, 0] for seed in range(400)]
     found = np.searchsorted(np.sort(BLOCK.X[:, 0]), np.concatenate(rows))
     counts = np.bincount(found, minlength=1000)
     assert counts.sum() == 40_000

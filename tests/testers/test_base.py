@@ -14,7 +14,7 @@ from streamhalf.kernels.plane import Frame
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
 from streamhalf.testers import TESTERS, WORDS, TesterSet
-from streamhalf.testers.base import MOST_ROWS, judge, judged, rows_until, thinning
+from streamhalf.testers.base import MOST_ROWS, judged, rows_until, thinning
 from tests.testers.contexts import make_context
 
 PASSES = (Stage.INITIAL, Stage.UPDATE, Stage.FINAL)
@@ -34,8 +34,9 @@ PASSES = (Stage.INITIAL, Stage.UPDATE, Stage.FINAL)
         (math.inf, 0.5, Outcome.REJECTED),
     ],
 )
-def test_judge__has_three_outcomes(statistic: float, quantile: float, outcome: Outcome) -> None:
-    assert judge(statistic, limit=0.1, null_quantile=quantile) is outcome
+def test_judged__has_three_outcomes(statistic: float, quantile: float, outcome: Outcome) -> None:
+    rows = {"n_rows": 9, "rows_needed": lambda: 77, "evidence": ()}
+    assert judged("toy", statistic=statistic, limit=0.1, null_quantile=quantile, **rows).outcome is outcome
 
 
 def test_rows_until__is_the_smallest_number() -> None:
