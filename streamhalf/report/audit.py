@@ -12,7 +12,7 @@ from rich.text import Text
 
 from streamhalf.report.figures import Figure
 from streamhalf.report.html import macro
-from streamhalf.report.svg import Axis, Plot, Steps
+from streamhalf.report.svg import Axis, Plot, Steps, shorten
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_panel, show_table
 from streamhalf.report.words import count, number, percent
@@ -139,8 +139,7 @@ def suspect_table(result: AuditResult, most: int, own: int = 20, width: int = 40
 
 
 def _own_cell(place: int, width: int, one: Suspect) -> str:
-    text = "" if (value := one.values[place]) is None else str(value)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return "" if (value := one.values[place]) is None else shorten(str(value), width)
 
 
 def gathering_table(result: AuditResult, most: int) -> Table:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from streamhalf.report.words import number
+
 LETTER, BOLD, DIGIT = 7.0, 8.0, 8.0
 """Widths that keep labels apart: of an average letter, of a bold one, of a digit on an axis."""
 
@@ -81,9 +83,8 @@ class Canvas:
         self.text(sum(ends) / 2, base + 38, axis.label, "label", "middle")
 
     def finish(self, height: float, kind: str) -> Markup:
-        box = f'viewBox="0 0 {self.width} {_short(height)}" width="{self.width}"'
-        head = f'<svg role="img" class="{kind}" {box} height="{_short(height)}">'
-        return Markup(head + "".join(self._parts) + "</svg>")
+        size = f'viewBox="0 0 {self.width} {_short(height)}" width="{self.width}" height="{_short(height)}"'
+        return Markup(f'<svg role="img" class="{kind}" {size}>{"".join(self._parts)}</svg>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,7 @@ class Axis:
 
     def tick(self, value: float) -> str:
         """Return a value in the unit of the axis."""
-        short = f"{value:.4g}"
-        return (f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short) + self.unit
+        return number(value) + self.unit
 
     def ticks(self, most: int) -> tuple[float, ...]:
         """Return at most `most` round values of the range."""

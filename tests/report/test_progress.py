@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from streamhalf import events
-from streamhalf.report.progress import watch
+from streamhalf.report.progress import _Bars, watch
 from streamhalf.results import Outcome, PassRecord, Stage, TestResult
 
 JUDGED = TestResult("largest moment", Outcome.PASSED, 0.06, 0.1, 0.02, 1000, stage=Stage.FINAL, pass_name="final")
@@ -52,6 +52,19 @@ def test_watch__one_line_for_a_pass_that_fits(width: int) -> None:
 
 def test_watch__a_pass_that_was_broken_off_leaves_no_line() -> None:
     assert not any(line.startswith("final") for line in lines(80, happened=HAPPENED[:4])[-1:])
+
+
+def test_bars__a_search_has_one_of_operations_until_it_ends() -> None:
+    stream = io.StringIO()
+    bars = _Bars(Console(file=stream, width=100, force_terminal=True, color_system=None))
+    for event in (*HAPPENED[:8], events.SearchProgress(0, 1000), events.SearchProgress(250, 1000)):
+        bars.observe(event)
+    assert "final" in stream.getvalue()
+    assert "60% of its limit" in stream.getvalue()
+    assert "25% of at most 1,000 operations" in bars.line().plain
+    assert "rows/s" not in bars.line().plain
+    bars.observe(events.SearchProgress(1000, 1000))
+    assert bars.line().plain == ""
 
 
 def test_watch__plain_lines_elsewhere() -> None:
