@@ -121,15 +121,13 @@ class Verification:
 
     def _certification(self, record: CertificateRecord) -> Certification | ConflictSets:
         halfspace = self._halfspace()
-        transforms = [make_transform(self.document.transform)]
-        if record.transform is not None:
-            transforms.append(make_transform(record.transform))
+        transforms = [make_transform(one) for one in (self.document.transform, record.transform) if one is not None]
         for one in transforms:  # a bound speaks of all directions, so none may be lost
-            matrix = one.matrix if isinstance(one, Isotropic) else np.eye(1)
-            largest = np.abs(matrix).max(axis=0)  # scales of features make no difference
-            scaled = matrix / np.where(largest > 0, largest, 1.0)
-            if np.linalg.matrix_rank(scaled) < len(matrix):
-                raise DataError("transform: the matrix has no inverse, so it is of no run")
+            if isinstance(one, Isotropic):
+                largest = np.abs(one.matrix).max(axis=0)  # scales of features make no difference
+                scaled = one.matrix / np.where(largest > 0, largest, 1.0)
+                if np.linalg.matrix_rank(scaled) < len(scaled):
+                    raise DataError("transform: singular matrix; the result file is invalid")
         transform = transforms[-1]
         if record.method is CertificateMethod.SETS:
             return ConflictSets.again(record, halfspace, transform, self.config)

@@ -310,7 +310,7 @@ class Radial(_Affine):
         try:
             normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
         except np.linalg.LinAlgError as error:
-            raise DataError("transform: the matrix has no inverse, so it is of no run") from error
+            raise DataError("transform: singular matrix; the result file is invalid") from error
         return Plane(normal)
 
     @property

@@ -303,7 +303,7 @@ UNUSABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda document: replace(
             document, transform=TransformRecord("isotropic", (0.0, 0.0), ((1.0, 0.0), (0.0, 0.0)))
         ),
-        "transform: the matrix has no inverse",
+        "transform: singular matrix; the result file is invalid",
     ),
 }
 

@@ -101,7 +101,7 @@ def test_push__inverts_pull_back_and_takes_the_parallel_through_the_centre() -> 
         found = RADIAL.to_transformed(Plane(back.normal, back.threshold + shift))
         np.testing.assert_allclose(found.normal, plane.normal, rtol=1e-9)
         assert found.threshold == 0
-    with pytest.raises(DataError, match="transform: the matrix has no inverse"):
+    with pytest.raises(DataError, match="transform: singular matrix; the result file is invalid"):
         Radial(np.zeros(2), np.zeros((2, 2)), seed=1).to_transformed(Plane(np.ones(2)))
 
 
