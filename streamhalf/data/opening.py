@@ -6,7 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, MemoryStore
 
+from streamhalf.config import check_names
 from streamhalf.data.arrays import ArrayReader, DaskReader, FilledRows, Layout, WithoutRows, find_gaps
 from streamhalf.data.block import RowRanges
 from streamhalf.data.clients import compute_on, holding_client
@@ -62,16 +63,19 @@ MOST_BLOCKS = 1 << 22
 """Limit of blocks: 64 TiB of well-stored rows; a longer list means a damaged shape."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """Arguments of `open_source` beside the data."""
 
     features: str
-    labels: str
+    table: TableOptions
     labelled: bool | None
-    table: Mapping[str, Any]
     storage_options: Mapping[str, Any] | None
     probe: bool
+
+    @property
+    def labels(self) -> str:
+        return self.table.label
 
 
 def open_source(
@@ -105,9 +109,10 @@ def open_source(
     """
     if isinstance(data, Source):
         return data
-    request = Request(
-        features=features, labels=labels, labelled=labelled, table=table, storage_options=storage_options, probe=probe
-    )
+    known = {one.name for one in fields(TableOptions)} - {"label"}
+    check_names(table, ["labels", *sorted(known)], "open_source")
+    options = TableOptions(label=labels, **table)
+    request = Request(features, options, labelled, storage_options, probe)
     for matches, open_data in READERS:
         if matches(data, request):
             return open_data(data, request)
@@ -147,9 +152,8 @@ def _open_path(data: Any, request: Request) -> Source:
 def _open_tabular(table: Table, request: Request) -> Source:
     if request.features != "X":
         raise UsageError(_features_of_table(request.features))
-    options = TableOptions(label=request.labels, **request.table)
-    labelled = options.label in table.columns if request.labelled is None else request.labelled
-    return open_table(table, options, labelled=labelled)
+    labelled = request.labels in table.columns if request.labelled is None else request.labelled
+    return open_table(table, request.table, labelled=labelled)
 
 
 def _open_frame(data: Any, request: Request) -> Source:
@@ -249,7 +253,7 @@ def _built(
     probe: bool = True,
 ) -> Source:
     """Build a source of arrays; rows with gaps are left out or filled where that is asked for."""
-    missing = request.table.get("missing", "auto")
+    missing = request.table.missing
     said: tuple[Notice, ...] = ()
     dropped = np.empty(0, np.int64)
     names = (request.features, request.labels)
@@ -278,7 +282,7 @@ def _built(
         columns=columns,
         labelled=labelled,
         probe=probe,
-        positive=request.table.get("positive"),
+        positive=request.table.positive,
     )
     return replace(source, notices=(*source.notices, *said), dropped=dropped)
 
@@ -329,7 +333,7 @@ def _open_pair(data: Any, request: Request) -> Source:
         if is_dask_array(rows):
             raise UsageError("missing: 'drop' needs the labels in the Dask DataFrame; give one frame and label=")
         y = np.delete(np.asarray(y), opened.dropped)
-    bare = replace(request, table={**request.table, "missing": "auto"})
+    bare = replace(request, table=replace(request.table, missing="auto"))
     source = _from_arrays("arrays", rows, y, bare, opened.schema.columns)
     kept = (NoticeCode.ROWS_DROPPED, NoticeCode.TABLE_ENCODED)
     said = tuple(one for one in opened.notices if one.code in kept)

@@ -109,6 +109,8 @@ def test_encoding__takes_new_rows_with_unseen_values_and_gaps() -> None:
 def test_columns__can_be_chosen_and_dropped() -> None:
     assert encoding_of(FRAME, columns=("city", "age")).used == ("city", "age")
     assert "zip" not in encoding_of(FRAME, drop=("zip",)).used
+    with pytest.raises(UsageError, match="open_source: unknown parameter 'colums'; did you mean 'columns'"):
+        open_source((FRAME[["age"]], FRAME["bought"]), colums=("age",))
     for asked, words in (
         ({"columns": ("age", "nope")}, "columns: 'nope' not among the columns"),
         ({"drop": ("nope",)}, "drop: 'nope' not among the columns"),
