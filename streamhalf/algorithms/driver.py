@@ -11,10 +11,10 @@ from typing import Any
 
 from streamhalf import results
 from streamhalf.algorithms.assemble import assemble, supports_promise
-from streamhalf.algorithms.baselines import learn_baselines_on_sample, regress
+from streamhalf.algorithms.baselines import Baseline, learn_baselines_on_sample, regress
 from streamhalf.algorithms.kept import CertificatePlan, KeptState, Path
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
+from streamhalf.algorithms.plan import CERTIFIED_TAU, RunPlan, lacks_rows, plan_for_rows
 from streamhalf.algorithms.promises import decide
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
 from streamhalf.algorithms.state import LocalizationState, unmeasured
@@ -68,29 +68,8 @@ def fit(
     config = config if keep is None else replace(config, tau=look_tau(tau, 1))
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
-    sample = draw_sample(run, source, plan, config)
-    if row_transform is None:
-        trials, kinds = choose_transforms(sample, plan, config)
-    else:
-        trials, kinds = (), (results.Transform.STORED,)
-    more = regress(run, source, sample, plan, config) if lacks_rows(plan, config) else None
-    spare = any(is_open(one) for one in trials) and not plan.needed_rows
-    baselines = learn_baselines_on_sample(sample, plan, config, spare=spare, regression=more)
-    row_split = row_split_for(source, plan, config)
-    kinds = kinds[:1] if config.stop_early else kinds
-    attempts: list[_Attempt] = []
-    for kind in kinds:
-        laid = row_transform or _transform_of(run, source, config, kind, held_out=plan.held_out)
-        algorithm = Localization(plan, in_transform(config, kind), row_split, testers, laid, baselines)
-        attempt = _Attempt(*localize(run, source, algorithm, kept=keep is not None), laid)
-        attempts.append(attempt)
-        trials = tuple(attempt.of_trial(one, config) if one.kind is kind else one for one in trials)
-        if not attempt.may_be_beaten(config):
-            break
-    best = _best_attempt(attempts, config)
+    best, trials, baselines = _learn(run, source, plan, config, testers, row_transform, kept=keep is not None)
     state, laid = best.state, best.row_transform
-    if state.candidates:  # baselines are the same in all transforms
-        state = replace(state, n_transforms=len(kinds))
     finished: list[tuple[Certification | None, Any]] = []
     keep_closing = None if keep is None else lambda *found: finished.append(found)
     closing = certify_state(run, source, config, laid, state, keep_closing)
@@ -208,12 +187,43 @@ class _Attempt:
         return not (supports_promise(state, config) or noisy or state.plan.needed_rows)
 
 
-def _best_attempt(attempts: list[_Attempt], config: RunConfig) -> _Attempt:
-    """The one with a promise; else the first that is not rejected; else the last."""
-    last = attempts[-1]
-    if last.state.outcome is not results.Outcome.REJECTED and supports_promise(last.state, config):
-        return last
-    return next((one for one in attempts if one.state.outcome is not results.Outcome.REJECTED), last)
+def _learn(
+    run: Run,
+    source: Source,
+    plan: RunPlan,
+    config: RunConfig,
+    testers: tuple[type[Tester], ...],
+    row_transform: RowTransform | None,
+    *,
+    kept: bool,
+) -> tuple[_Attempt, tuple[results.TransformTrial, ...], tuple[Baseline, ...]]:
+    """The best path of all transforms that a sample leaves open, the trials of these, and baselines of the sample.
+
+    The best is one with a promise; else the first that is not rejected; else the last.
+    """
+    sample = draw_sample(run, source, plan, config)
+    asked = config if row_transform is None else in_transform(config, results.Transform.STORED)
+    trials, kinds = choose_transforms(sample, plan, asked)
+    kinds = kinds[:1] if config.stop_early else kinds
+    more = regress(run, source, sample, plan, config) if lacks_rows(plan, config) else None
+    spare = any(is_open(one) for one in trials) and not plan.needed_rows
+    baselines = learn_baselines_on_sample(sample, plan, config, spare=spare, regression=more)
+    row_split = row_split_for(source, plan, config)
+    attempts: list[_Attempt] = []
+    for kind in kinds:
+        laid = row_transform or _transform_of(run, source, config, kind, held_out=plan.held_out)
+        algorithm = Localization(plan, in_transform(config, kind), row_split, testers, laid, baselines)
+        last = _Attempt(*localize(run, source, algorithm, kept=kept), laid)
+        attempts.append(last)
+        trials = tuple(last.of_trial(one, config) if one.kind is kind else one for one in trials)
+        if not last.may_be_beaten(config):
+            break
+    best = last
+    if last.state.outcome is results.Outcome.REJECTED or not supports_promise(last.state, config):
+        best = next((one for one in attempts if one.state.outcome is not results.Outcome.REJECTED), last)
+    if best.state.candidates:  # baselines are the same in all transforms
+        best = replace(best, state=replace(best.state, n_transforms=len(kinds)))
+    return best, trials, baselines
 
 
 def localize(

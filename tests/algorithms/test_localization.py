@@ -187,15 +187,6 @@ def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> 
     assert len(rows_of(requests[-1].subset)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
 
 
-def test_budget__auto_eps_measures_errors_on_all_that_is_held_out(script: Script) -> None:
-    algorithm = make_algorithm(eps="auto")
-    assert algorithm.plan.final_rows == N_ROWS // 2
-    state, _, _ = advance_while_updating(algorithm, script, itertools.repeat(0.0))
-    held_out = N_ROWS - algorithm.plan.initial_rows - algorithm.plan.update_rows
-    found = len(rows_of(final_share(algorithm, state)))
-    assert found == pytest.approx(held_out, abs=6 * held_out**0.5)
-
-
 def test_halving__is_the_papers_fixed_schedule(script: Script) -> None:
     config = RunConfig(eps=0.00125, schedule="halving", sampling="rows")
     n_rows = plan_for_eps(0.00125, DIM, config).n_rows
