@@ -114,13 +114,6 @@ def test_halves__share_their_end_and_make_up_the_cell() -> None:
     assert len(Cell(0.0, 0.4).halves()) == 1
 
 
-def test_spread__is_that_of_the_wider_side() -> None:
-    assert Cell(0.0, 0.4, 0.1, 0.2).spread == math.inf
-    assert Cell(0.1, 0.2).spread == pytest.approx(math.log(2))
-    assert Cell(0.1, 0.11, 0.3, 0.9).spread == pytest.approx(2.0)
-    assert Cell(0.1, 0.11, -0.9, -0.3).spread == pytest.approx(2 / 3)
-
-
 def test_angles_and_offsets__hold_every_halfspace_of_the_cell() -> None:
     rng = np.random.default_rng(1)
     for cell in (*CELLS, Cell(0.0, 0.3, -2.0, -1.0)):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from streamhalf.certificate.packing import Packing, feasible_basis
+from streamhalf.certificate.packing import Packing, are_conflicts, exact_weights, feasible_basis
 from streamhalf.kernels.plane import Plane
-from tests.certificate.brute_force import (
-    Problem,
-    smallest_error,
-    smallest_error_in_space,
-    smallest_error_of_any,
-    tiny_problem,
-)
+from tests.certificate.brute_force import smallest_error, smallest_error_in_space, smallest_error_of_any, tiny_problem
 
 EFFORT = 10**6
 
@@ -30,7 +26,7 @@ def count(X: object, y: object, *, central: bool = False, normal: object = None)
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
-def test_pack_rows__is_never_more_than_the_best_halfspace_errs_on(seed: int) -> None:
+def test_packing__is_never_more_than_the_best_halfspace_errs_on(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = tiny_problem(rng)
     n, dim = problem.X.shape
@@ -43,38 +39,26 @@ def test_pack_rows__is_never_more_than_the_best_halfspace_errs_on(seed: int) -> 
         assert central.n_sets <= round(n * smallest_error(problem, rng))
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.sampled_from([-1, 1])), min_size=1, max_size=14),
-    st.sampled_from([(1.0, 0.0), (0.3, -1.0), (-1.0, 1.0)]),
-)
-def test_pack_rows__holds_on_lattices(rows: list[tuple[int, int, int]], normal: tuple[float, float]) -> None:
-    table = np.array(rows)
-    X, y = table[:, :2].astype(np.float64), table[:, 2].astype(np.int8)
-    problem = Problem(X, y, np.array(normal) / np.linalg.norm(normal))
-    assert count(X, y, normal=normal) <= round(len(y) * smallest_error_of_any(problem))
-
-
-def test_pack_rows__counts_labels_that_contradict_each_other_at_one_point() -> None:
+def test_packing__counts_labels_that_contradict_each_other_at_one_point() -> None:
     X = [[1.0, 2.0]] * 5 + [[-0.0, 3.0]] * 2 + [[0.0, 3.0]] * 3
     assert count(X, [1, 1, 1, -1, -1, 1, 1, -1, -1, -1]) == 4
 
 
-def test_pack_rows__finds_nothing_where_labels_can_be_separated() -> None:
+def test_packing__finds_nothing_where_labels_can_be_separated() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 3))
     assert count(X, np.where(X @ [1.0, 2.0, -1.0] > 0.2, 1, -1)) == 0
 
 
 @pytest.mark.parametrize(("away", "expected"), [(0.0, 1), (1.0, 0)])
-def test_pack_rows__tells_rows_on_a_line_from_rows_next_to_it(away: float, expected: int) -> None:
+def test_packing__tells_rows_on_a_line_from_rows_next_to_it(away: float, expected: int) -> None:
     # the middle one of three on a line has the other label; off it by one unit in the last place
     middle = np.nextafter(1.0, 2.0) if away else 1.0
     assert count([[0.0, 0.0], [1.0, middle], [2.0, 2.0]], [-1, 1, -1]) == expected
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-150, 1.0, 1e150, 1e300])
-def test_pack_rows__does_not_depend_on_units(unit: float) -> None:
+def test_packing__does_not_depend_on_units(unit: float) -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((400, 2))
     y = np.where(X[:, 0] >= 0, 1, -1) * np.where(rng.random(400) < 0.05, -1, 1)
@@ -83,7 +67,7 @@ def test_pack_rows__does_not_depend_on_units(unit: float) -> None:
     assert 0.9 * wrong < count(X, y) <= wrong
 
 
-def test_pack_rows__is_nearly_tight_where_few_labels_are_wrong() -> None:
+def test_packing__is_nearly_tight_where_few_labels_are_wrong() -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_t(1.5, (4_000, 5))
     y = np.where(X[:, 0] >= 0, 1, -1) * np.where(rng.random(4_000) < 0.01, -1, 1)
@@ -94,18 +78,18 @@ def test_pack_rows__is_nearly_tight_where_few_labels_are_wrong() -> None:
     assert (again.n_sets, again.operations) == (found.n_sets, found.operations)
 
 
-def test_pack_rows__through_the_origin_a_negative_row_there_is_always_wrong() -> None:
+def test_packing__through_the_origin_a_negative_row_there_is_always_wrong() -> None:
     assert count([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [-1, -1, 1], central=True) == 2
     assert count([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [-1, -1, 1]) == 1
 
 
-def test_pack_rows__through_the_origin_positive_rows_alone_are_no_conflict() -> None:
+def test_packing__through_the_origin_positive_rows_alone_are_no_conflict() -> None:
     # w = (0, 1) has both on its boundary, where sgn is +1
     assert count([[1.0, 0.0], [-1.0, 0.0]], [1, 1], central=True) == 0
     assert count([[1.0, 0.0], [-1.0, 0.0]], [-1, -1], central=True, normal=[1.0, 0.5]) == 1
 
 
-def test_pack_rows__ends_with_its_effort() -> None:
+def test_packing__ends_with_its_effort() -> None:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((3_000, 8))
     y = np.where(rng.random(3_000) < 0.5, 1, -1).astype(np.int8)
@@ -116,7 +100,7 @@ def test_pack_rows__ends_with_its_effort() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_pack_rows__of_hardly_any_rows_is_nothing(rows: int) -> None:
+def test_packing__of_hardly_any_rows_is_nothing(rows: int) -> None:
     assert count(np.ones((rows, 2)), np.ones(rows)) == 0
 
 
@@ -159,3 +143,75 @@ def test_feasible_basis__leaves_out_columns_that_have_no_part() -> None:
     met, basis, _ = solve(columns, np.array([1.0, 0.0]), np.ones(2), 0)
     assert met
     assert sorted(basis) == [-1, 0]
+
+
+def solve_exactly(rows: np.ndarray, row: np.ndarray) -> list[Fraction]:
+    """Weights of the rows that make minus the other row, by elimination with fractions."""
+    size = len(row)
+    lines = [[*(Fraction(float(rows[j, i])) for j in range(size)), Fraction(-float(row[i]))] for i in range(size)]
+    for i in range(size):
+        top = next(k for k in range(i, size) if lines[k][i] != 0)
+        lines[i], lines[top] = lines[top], lines[i]
+        lines[i] = [value / lines[i][i] for value in lines[i]]
+        for k in range(size):
+            if k != i:
+                lines[k] = [a - lines[k][i] * b for a, b in zip(lines[k], lines[i], strict=True)]
+    return [line[-1] for line in lines]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([0, 8, 14]))
+def test_are_conflicts__says_yes_only_where_exact_weights_are_positive(seed: int, size: int, digits: int) -> None:
+    rng = np.random.default_rng(seed)
+    others = rng.standard_normal((1, size, size))
+    weights = rng.random((1, size)) + 0.01
+    weights[0, 0] *= 10.0**-digits  # next to what cannot be told from 0
+    row = -np.einsum("bi,bij->bj", weights, others)
+    if are_conflicts(row, others, weights)[0]:
+        assert min(solve_exactly(others[0], row[0])) > 0
+    else:
+        assert digits > 0
+
+
+@pytest.mark.parametrize("weight", [0.0, -1e-3, -1.0])
+def test_are_conflicts__refuses_weights_that_are_not_positive(weight: float) -> None:
+    rng = np.random.default_rng(2)
+    others = rng.standard_normal((20, 4, 4))
+    weights = rng.random((20, 4)) + 0.1
+    true = weights.copy()
+    true[:, 1] = weight
+    row = -np.einsum("bi,bij->bj", true, others)
+    assert not are_conflicts(row, others, weights).any()
+
+
+def test_are_conflicts__refuses_a_matrix_without_an_inverse_and_proves_its_neighbour() -> None:
+    others = np.array([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    row = np.array([[-3.0, -6.0], [-3.0, -6.0]])
+    weights = np.array([[1.0, 1.0], [3.0, 6.0]])
+    assert are_conflicts(row, others, weights).tolist() == [False, True]
+
+
+def test_are_conflicts__refuses_what_is_no_number() -> None:
+    assert not are_conflicts(-np.ones((1, 1)), np.ones((1, 1, 1)), np.array([[np.nan]]))[0]
+    assert not are_conflicts(-np.ones((1, 1)), np.ones((1, 1, 1)), np.array([[1e200]]))[0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_exact_weights__makes_0_of_the_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1, 5))
+    rows = rng.integers(-2, 3, (int(rng.integers(1, size + 2)), size)) / 4.0
+    weights = exact_weights(rows)
+    if weights is not None:
+        assert min(weights) >= 0 < max(weights)
+        assert not (np.array(weights) @ rows).any()
+    elif len(rows) - np.linalg.matrix_rank(rows) == 1:
+        kernel = np.linalg.svd(rows.T)[2][-1]
+        assert kernel.min() < -1e-9 < 1e-9 < kernel.max()
+
+
+def test_exact_weights__gives_up_where_integers_would_be_long() -> None:
+    rows = np.array([[2.0**-100, 1.0], [1.0, -1.0], [-1.0, 0.0]])
+    assert exact_weights(rows) is None
+    assert exact_weights(rows, 4096) == (2**100, 2**100, 2**100 + 1)

@@ -8,13 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf.certificate.sphere import (
-    bottom_direction,
     bound_form,
-    descend,
     lapack_addresses,
     minimum_over_sphere,
     sphere,
-    split_axis,
     uniform_point,
     univariate_minimum,
 )
@@ -118,27 +115,6 @@ def test_minimum_over_sphere__is_exact_for_quadratics_and_for_one_direction():
     grid = np.linspace(-1, 1, 20_001)
     least = 0.7 * np.min(1 + grid + grid**2 + grid**3 + grid**4)
     assert minimum_over_sphere(table, b, steps=8)[0] == pytest.approx(least, rel=1e-4)
-
-
-def test_descend__finds_the_bottom_of_a_quadratic():
-    table = sphere(6, 2)
-    b = np.random.default_rng(3).standard_normal(len(table.weights))
-    b[1:7] = 0
-    u = np.full(6, 6**-0.5)
-    for _ in range(12):
-        descend(table.matrix(b), *table[6:], u)
-    least = float(b @ table.point(bottom_direction(table, b)))
-    assert float(b @ table.point(u)) == pytest.approx(least, abs=1e-6)
-
-
-def test_split_axis__leaves_nothing_of_a_polynomial_in_one_direction():
-    table = sphere(4, 4)
-    axis = np.array([0.5, -0.5, 0.5, 0.5])
-    scales = np.array([0.0, 0.3, -1.0, 0.4, 2.0])
-    b = np.concatenate([value * table.point(axis)[part] for value, part in zip(scales, table.slices, strict=True)])
-    along, rest = split_axis(table, b, axis)
-    np.testing.assert_allclose(along, scales, atol=1e-12)
-    np.testing.assert_allclose(rest, 0, atol=1e-12)
 
 
 @given(seed=seeds, degree=st.integers(2, 8), leading=st.sampled_from([0.0, 1e-300, 1e-12, 1.0]))
