@@ -15,16 +15,12 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.compiling import compiled
 from streamhalf.results import AngleRecord, replace
-
-if TYPE_CHECKING:
-    from streamhalf.certificate.slab_forms import SlabForms
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-15  # thresholds are lowered by this share of what they are made of: products and sums round
@@ -100,15 +96,12 @@ class Cell:
         return float(found.min()), float(found.max())
 
 
-def smallest_thresholds(cell: Cell, forms: SlabForms) -> Array:
-    """Smallest tau of each slab over a cell; -infinity where no row is sure to err."""
-    low, high = cell.omega_low, cell.omega_high
-    steepest = math.inf if low == 0 else 1 / math.tan(low)
-    flattest = 0.0 if high == RIGHT else 1 / math.tan(high)
+def smallest_thresholds(cell: Cell, z_low: Array, z_high: Array, q_low: Array, q_high: Array, tau: Array) -> None:
+    """Write the smallest tau of each slab over a cell; -infinity where no row is sure to err."""
+    steepest = math.inf if cell.omega_low == 0 else 1 / math.tan(cell.omega_low)
+    flattest = 0.0 if cell.omega_high == RIGHT else 1 / math.tan(cell.omega_high)
     ends = np.array([_point(cell.alpha_low), _point(cell.alpha_high)])
-    tau = np.empty(len(forms.mass))
-    _lowest(forms.z_low, forms.z_high, forms.q_low, forms.q_high, ends, steepest, flattest, tau)
-    return tau
+    _lowest(z_low, z_high, q_low, q_high, ends, steepest, flattest, tau)
 
 
 @compiled

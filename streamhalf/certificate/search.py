@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.certificate.cells import Cell, CellBound, LowerBound, cells_along, cells_around, smallest_thresholds
+from streamhalf.certificate.cells import Cell, CellBound, LowerBound, cells_along, cells_around
 from streamhalf.certificate.slab_forms import Each, Fit, Ladder, SlabForms, slab_forms, typical_unit
 from streamhalf.engine.cluster import available_cpus
 from streamhalf.errors import UsageError
@@ -343,7 +343,7 @@ class Search:
             wanted = [i for i, cell in enumerate(cells) if self._is_promising(cell, fits[i], kind)]
             for form, among in self._by_form(kind, [cells[i] for i in wanted]):
                 chosen = [wanted[j] for j in among]
-                tau = thresholds([cells[i] for i in chosen], form)
+                tau = form.thresholds([cells[i] for i in chosen])
                 known = [fits[i][kind] for i in chosen]
                 found = form.measure(tau, known, self.each, steps=self.config.eigen_steps)
                 for i, fit in zip(chosen, found, strict=True):
@@ -376,7 +376,7 @@ class Search:
         form = self.ladders[item.best].forms[-1]  # coarse slabs rank cuts as fine ones do
         ways = item.cell.halves()
         cells = [item.cell, *itertools.chain(*ways)]
-        worth = ndtr(thresholds(cells, form)) @ form.mass
+        worth = ndtr(form.thresholds(cells)) @ form.mass
         gains = [float(worth[i] + worth[i + 1]) / 2 for i in range(1, len(cells), 2)]
         best = int(np.argmax(gains))
         return ways[best], gains[best] - float(worth[0])
@@ -391,7 +391,7 @@ class Search:
         rounds, steps = self.config.refits, self.config.eigen_steps
         for form, among in self._by_form(chosen, [item.cell for item in items]):
             own = [items[i] for i in among]
-            tau = thresholds([item.cell for item in own], form)
+            tau = form.thresholds([item.cell for item in own])
             starts = [item.fits[chosen] for item in own]
             improved = form.refit(tau, starts, self.each, rounds=rounds, steps=steps)
             spent = [2 * rounds * form.operations] * len(own)
@@ -421,8 +421,3 @@ def _share_out(
     others = [pool.submit(some, first) for first in range(1, min(threads, len(calls)))]
     found = [some(0), *(one.result() for one in others)]
     return (found[i % threads][i // threads] for i in range(len(calls)))
-
-
-def thresholds(cells: Sequence[Cell], form: SlabForms) -> Array:
-    """Smallest thresholds of the slabs over each cell."""
-    return np.stack([smallest_thresholds(cell, form) for cell in cells])

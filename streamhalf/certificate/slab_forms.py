@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from streamhalf.certificate.cells import Cell
+from streamhalf.certificate.cells import Cell, smallest_thresholds
 from streamhalf.certificate.minorants import fit_minorants, hermite_from_powers, normal_moments
 from streamhalf.certificate.sphere import Guide, Sphere, minimum_over_sphere, sphere, uniform_point
 from streamhalf.kernels.monomials import count_monomials, degree_offset, wick_terms
@@ -137,6 +137,13 @@ class SlabForms:
             slack=joined(self.slack),
             fineness=fineness_of(z_low, z_high),
         )
+
+    def thresholds(self, cells: Sequence[Cell]) -> Array:
+        """Smallest thresholds of the slabs over each cell."""
+        tau = np.empty((len(cells), len(self.mass)))
+        for cell, row in zip(cells, tau, strict=True):
+            smallest_thresholds(cell, self.z_low, self.z_high, self.q_low, self.q_high, row)
+        return tau
 
     def start(self) -> Fit:
         """Nothing known: all directions alike."""

@@ -9,9 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamhalf.certificate.cells import RIGHT, Cell, cells_along, cells_around, smallest_thresholds
+from streamhalf.certificate.cells import RIGHT, Cell, cells_along, cells_around
 from streamhalf.certificate.slab_forms import SlabForms, slab_forms
 from tests.certificate.brute_force import Problem
+
+
+def smallest_thresholds(cell: Cell, forms: SlabForms) -> np.ndarray:
+    return forms.thresholds([cell])[0]
 
 
 def forms_of(*, by_label: bool, seed: int = 0) -> SlabForms:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.cells import Cell, smallest_thresholds
+from streamhalf.certificate.cells import Cell
 from streamhalf.certificate.slab_forms import slab_forms
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -117,14 +117,13 @@ def test_measure__never_exceeds_the_mass_below_the_thresholds(seed, degree):
     problem, statistics, forms = friendly_forms(seed, degree)
     margins, sides = slab_rows(problem, statistics)
     scale = margins[-1].max() / forms.z_high[-1]
-    tau = smallest_thresholds(Cell(0.3, 0.5), forms)
-    thresholds = tau[None]
+    thresholds = forms.thresholds([Cell(0.3, 0.5)])
     (fit,) = forms.measure(thresholds, [forms.start()], steps=2)
     (improved,) = forms.refit(thresholds, [fit], rounds=3, steps=2)
     assert improved.value >= fit.value
     u = rng.standard_normal((forms.table.dim, 200))
     u /= np.linalg.norm(u, axis=0)
-    below = sum(np.count_nonzero(s @ u / scale < t + 1e-9, axis=0) for s, t in zip(sides, tau, strict=True))
+    below = sum(np.count_nonzero(s @ u / scale < t + 1e-9, axis=0) for s, t in zip(sides, thresholds[0], strict=True))
     assert improved.value <= below.min() / statistics.n_rows
 
 
