@@ -119,7 +119,7 @@ def lazy(
     chosen: Any = _STATISTICS[statistic](config) if isinstance(statistic, str) else statistic
     judges = hasattr(chosen, "judge")
     needs = chosen.needs() if judges else chosen
-    if not hasattr(needs, "finalize"):
+    if not isinstance(needs, Reduction):
         raise UsageError(f"statistic: {chosen!r} is neither a name ({', '.join(_NAMES)}) nor a reduction or tester")
     source = opened(labelled=needs.reads_labels)
     result = _result(source, needs, config)

@@ -48,19 +48,13 @@ def make_block(n_rows: int, dim: int, seed: int, dtype: str = "float64") -> Bloc
 
 
 @st.composite
-def blocks(draw: st.DrawFn, dims: Sequence[int] = DIMS, max_rows: int = MAX_ROWS) -> Block:
-    """One to `max_rows` rows of a drawn dimension and precision."""
-    n_rows = draw(st.integers(1, max_rows))
+def chunked_blocks(draw: st.DrawFn, dims: Sequence[int]) -> tuple[Block, list[slice]]:
+    """Rows of a drawn dimension and precision, and slices that cover them; empty and one-row pieces included."""
+    n_rows = draw(st.integers(1, MAX_ROWS))
     dim, dtype = draw(st.sampled_from(dims)), draw(st.sampled_from(["float32", "float64"]))
-    return make_block(n_rows, dim, draw(st.integers(0, 2**32 - 1)), dtype)
-
-
-@st.composite
-def chunkings(draw: st.DrawFn, n_rows: int) -> list[slice]:
-    """Consecutive slices that cover the rows; empty and one-row pieces included."""
-    cuts = draw(st.lists(st.integers(0, n_rows), max_size=8))
-    edges = sorted([0, *cuts, n_rows])
-    return [slice(a, b) for a, b in itertools.pairwise(edges)]
+    block = make_block(n_rows, dim, draw(st.integers(0, 2**32 - 1)), dtype)
+    edges = sorted([0, *draw(st.lists(st.integers(0, n_rows), max_size=8)), n_rows])
+    return block, [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def cut(block: Block, pieces: list[slice]) -> list[Block]:
@@ -85,10 +79,9 @@ def for_drawn_blocks(check: Callable[[Block, list[slice]], None], *, dims: Seque
         report_multiple_bugs=False,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    @given(st.data())
-    def run(data: st.DataObject) -> None:
-        block = data.draw(blocks(dims))
-        check(block, data.draw(chunkings(block.n_rows)))
+    @given(chunked_blocks(dims))
+    def run(drawn: tuple[Block, list[slice]]) -> None:
+        check(*drawn)
 
     run()
 

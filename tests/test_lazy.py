@@ -67,6 +67,14 @@ def test_lazy__names_give_datasets_of_known_shapes() -> None:
     np.testing.assert_allclose(moments.feature_moment.sel(degree=1), X.mean(0), atol=1e-6)
 
 
+def test_lazy__chow_of_fewer_rows_than_groups_has_the_shape_it_said() -> None:
+    X, y = np.array([[1.0, 2.0], [3.0, -4.0], [5.0, 6.0]]), np.array([1, -1, 1])
+    (chow,) = dask.compute(streamhalf.lazy((X, y), "chow"), **HERE)
+    assert chow.group_means.shape == (15, 2)
+    np.testing.assert_allclose(chow.group_means[:4], [*(X * y[:, None]), [0.0, 0.0]])
+    np.testing.assert_allclose(chow.vector, np.median(X * y[:, None], axis=0))
+
+
 def test_lazy__arrays_share_chunks_with_graphs_of_the_user() -> None:
     rows = Counting()
     doubled = rows.X * 2

@@ -30,14 +30,14 @@ class ChowSums:
 
     @property
     def group_means(self) -> NDArray[np.float64]:
-        """Means of y x over the groups that hold rows; zeros without rows."""
-        held = self.counts > 0
-        return self.sums[held] / self.counts[held, None] if held.any() else self.sums
+        """Means of y x over each group; 0 of one without rows."""
+        return self.sums / np.maximum(1, self.counts)[:, None]
 
     @property
     def vector(self) -> NDArray[np.float64]:
-        """The Chow vector: the median of the groups' means."""
-        return np.asarray(np.median(self.group_means, axis=0))
+        """The Chow vector: the median of the means of groups that hold rows."""
+        held = self.counts > 0
+        return np.asarray(np.median(self.group_means[held | ~held.any()], axis=0))
 
     @property
     def mean_label(self) -> float:

@@ -102,7 +102,7 @@ def constant_by_scale(deviations: Mapping[float, float], *, masses_off: float) -
 
 
 def have_no_gap(deltas: Iterable[float]) -> bool:
-    """Return whether scales go down from 1 in steps of about 2, as the tables assume."""
+    """Return True if scales go down from 1 in steps of about 2, as the tables assume."""
     falling = sorted({1.0, *deltas}, reverse=True)
     return all(above <= LARGEST_STEP * below for above, below in itertools.pairwise(falling))
 
