@@ -151,7 +151,7 @@ def bound_details(result: Result, certificate: CertificateRecord) -> Iterator[st
         low, high = say.degrees(certificate.angle_low), say.degrees(certificate.angle_high)
         yield (
             f"L is weakest for classifiers {low} to {high} from the direction of the certificate. Where the "
-            "curve dips, a better one could hide."
+            "curve dips, the bound is loosest."
         )
 
 
@@ -172,8 +172,8 @@ def feature_details(result: FitResult) -> Iterator[str]:
     yield f"Figures show {say.transform_words(result.transform.kind)}. Gaussian features follow the lines."
     if shown_candidate(result) != result.chosen:
         yield (
-            f"Distances are from the boundary of candidate {shown_candidate(result)}, the last of the tested "
-            "updates, not of the returned classifier: the tests are about it."
+            f"Distances are from the boundary of candidate {shown_candidate(result)}, the last update: the tests "
+            "look at features around updates. The returned classifier is another candidate."
         )
 
 
@@ -198,7 +198,7 @@ _SHAPE = 0.15
 _FEW_VALUES = 0.05
 """Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
 
-_REPLACE = "Transform {} by QuantileTransformer (normal output) or logarithms; this may not be enough."
+_REPLACE = "Transform {} by QuantileTransformer or PowerTransformer (Yeo-Johnson); other tests may still reject them."
 
 
 class Cause(enum.Enum):

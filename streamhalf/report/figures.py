@@ -174,8 +174,8 @@ def slab_figure(diagnostics: DiagnosticsRecord, one: TestResult | None, boundary
     caption = "Rows of the final pass."
     if one is not None:
         caption = (
-            f"Both differ by {number(one.statistic)} in all; the limit is {number(one.limit)}, and "
-            f"chance alone stays below {number(one.null_quantile)}."
+            f"Shares of rows and density differ by {number(one.statistic)}, summed over slabs; the limit is "
+            f"{number(one.limit)}; chance alone stays below {number(one.null_quantile)}."
         )
     half = len(counts) // 2 - 1
     edges = [width * i for i in range(-half, half + 1)]

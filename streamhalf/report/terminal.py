@@ -17,7 +17,7 @@ from streamhalf.redact import plural
 from streamhalf.report import details, tables
 from streamhalf.report import words as say
 from streamhalf.report.tables import Cells, Table
-from streamhalf.report.voices import Face, face_of
+from streamhalf.report.voices import Face, face_of, has_one_class
 from streamhalf.report.words import ABSENT, Names, about, constant, count, nbytes, number
 from streamhalf.testers.leading import leading_rejection
 
@@ -69,6 +69,8 @@ def show_classifier(console: Console, result: results.Result, verbose: bool = Fa
         for table in shown:
             if table.rows:
                 show_table(console, table, title=True)
+    if has_one_class(result):
+        return
     more = "" if verbose else "; -v shows testers, labels and passes"
     _say(console, f"seed {tables.seed_words(result)}{more}", style="dim")
 

@@ -25,6 +25,9 @@ MOST_SAID = 3
 _TIGHT = 1.5
 """The factor up to which nothing is said about a tighter bound."""
 
+_NEAR_BEST = 1.1
+"""The factor up to which no linear classifier is worth looking for."""
+
 _MORE_ROWS = 20
 """Times the rows at hand: nobody is advised to gather more than these."""
 
@@ -84,7 +87,7 @@ class Face:
 
 
 def face_of(result: Result | MomentTestResult) -> Face:
-    subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
+    subject = str(result.data) + (f" in {result.data.source}" if result.data.source else "")
     if isinstance(result, MomentTestResult):
         return Face("Test of features", subject, (), _test_promise(result), None, advice=tuple(_remedies(result)))
     title = "Linear classifier" if isinstance(result, FitResult) else "Given linear classifier"
@@ -95,7 +98,9 @@ def face_of(result: Result | MomentTestResult) -> Face:
     tiles: tuple[Tile, ...] = ()
     ladder = None
     if (quality := result.quality) is not None:
-        guess = Tile("Guessing", percent(quality.guess), (f"always “{Names.of(result).label(quality.guess_label)}”",))
+        guess = Tile(
+            "Error of guessing", percent(quality.guess), (f"always “{Names.of(result).label(quality.guess_label)}”",)
+        )
         tiles = (
             Tile("Error", percent(quality.error), tuple(_error_notes(result, quality))),
             _best(result, quality),
@@ -140,6 +145,20 @@ def _error_notes(result: Result, quality: Quality) -> Iterator[str]:
         if error is not None and quality.upper is None:
             yield f"held-out rows: {percent(error.empirical)}"
         yield f"{'no' if quality.upper is None else 'no useful'} bound for fresh rows"
+    yield from _factor_notes(result, quality)
+
+
+def _factor_notes(result: Result, quality: Quality) -> Iterator[str]:
+    """Yield how far the error is from the best possible at most."""
+    certificate = result.certificate
+    if certificate is None or not certificate.comparable or not certificate.n_errors or quality.factor is None:
+        return
+    proved = 0.0 if result.promise is None else result.promise.factor or 0.0
+    times = say.factor(max(proved, quality.factor))  # of a sample, the one that is proved
+    shares = ""
+    if (upper := _upper_of_all(result)) is not None and not quality.held_out:
+        shares = f" ({at_most(upper)} / {at_least(quality.lower or 0.0)})"
+    yield "as good as the best" if times == "1" else f"≤ {times} × the best{shares}"
 
 
 def _useful_upper(result: Result, quality: Quality) -> float | None:
@@ -166,15 +185,9 @@ def _best(result: Result, quality: Quality) -> Tile:
     if not lower or lower <= 0:
         return Tile(name, "unknown", ("no bound above 0 was found",))
     class_ = _class(result, certificate)
-    notes = [f"no {class_} gets below" if len(class_) < 20 else f"for any {class_}"]
-    proved = 0.0 if result.promise is None else result.promise.factor or 0.0
+    notes = [f"no {class_} errs less" if len(class_) < 20 else f"for any {class_}"]
     if not certificate.comparable:
         notes.append("this one is of another class")
-    elif quality.factor is not None:
-        times = say.factor(max(proved, quality.factor))  # of a sample, the one that is proved
-        notes.append("this one is as good" if times == "1" else f"this one: ≤ {times} × the best")
-        if (upper := _upper_of_all(result)) is not None and not quality.held_out:
-            notes.append(f"({at_most(upper)} / {at_least(lower)})")
     return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
 
 
@@ -235,7 +248,7 @@ def _measured(result: Result) -> str:
     if result.verdict is None:
         return f"{counted} Fresh rows: if it never saw these rows ({sure})."
     choice = len(result.candidates)
-    allowed = f", with the choice among {choice} candidates allowed for" if choice > 1 else ""
+    allowed = f", corrected for the choice among {choice} candidates" if choice > 1 else ""
     return f"{counted} Fresh rows: {sure}, from {'these' if apart else unseen}{allowed}."
 
 
@@ -280,7 +293,7 @@ def promise_line(result: Result) -> PromiseLine:
             return PromiseLine("good", title, f"{words} ({times}: an empirical worst case).{also}")
         case PromiseCode.FACTOR if verdict is Verdict.ACCEPTED:
             tested = f" of {rows_of(stream.tests)}" if stream else ""
-            return PromiseLine("good", title, f"the features{tested} pass every test; proved {said}.")
+            return PromiseLine("good", title, f"the features{tested} pass every test.{also}")
         case PromiseCode.FACTOR if verdict is None:
             return PromiseLine("good", "Proved", f"{said}, for any features.")
         case PromiseCode.FACTOR:
@@ -298,9 +311,9 @@ def promise_line(result: Result) -> PromiseLine:
             return PromiseLine("open", "Tests passed, no promise:", f"{words}{also}")
         case PromiseCode.NO_BOUND:
             return PromiseLine("open", "Nothing proved:", _unproved(result))
-    title = "No promise (inconclusive):" if verdict else "Nothing proved:"
+    title = "No promise against chosen label flips (inconclusive):" if verdict else "Nothing proved:"
     if one := _notice(result, NoticeCode.ONE_CLASS):
-        title = "Nothing to learn (inconclusive):"
+        title = "Nothing to learn:"
         words = f"every label is “{Names.of(result).label(one['label'])}”, so no classifier was learned."
     elif found.code is PromiseCode.NO_BETTER:
         words = f"it is {'not shown to be' if verdict else 'no'} better than guessing."
@@ -388,6 +401,8 @@ def _advice(result: Result) -> Iterator[str]:
         yield from _remedies(result)
     if certificate is None or not certificate.n_errors or _no_better(result):
         return
+    if result.stream is None and result.promise is not None and (result.promise.factor or 2.0) <= _NEAR_BEST:
+        yield "To err less, change the features or the kind of model: no linear classifier does much better here."
     advice = certificate.advice
     loose = certificate.ratio is None or certificate.ratio > _TIGHT
     if loose and (advice.rows or 0) <= _MORE_ROWS * result.data.rows and (words := say.tightening_words(advice)):
@@ -399,8 +414,7 @@ def _remedies(result: Result | MomentTestResult) -> Iterator[str]:
         useless = isinstance(result, MomentTestResult) or cause.cause is Cause.FEW_VALUES
         yield cause.remedy() if useless else f"For a promise, {say.clause(cause.remedy())}"
     elif not isinstance(result, MomentTestResult) and result.rows_needed is not None:
-        rows = f"{about(result.rows_needed)} rows in all (you have {result.data.rows:,})"
-        yield f"For a promise, gather about {rows}."
+        yield f"Gather {about(result.rows_needed)} rows for the promise alone: the numbers above hold without it."
 
 
 def remedy(result: FitResult) -> str:
@@ -419,7 +433,8 @@ def audit_command(result: Result) -> str:
     if _no_better(result) or has_one_class(result) or result.stream is not None:
         return ""
     if (run := result.run) is None or not run.command:
-        return "streamhalf.audit(data, model=result)"
+        data = "(X, y)" if result.data.source == "arrays" else "data"
+        return f"streamhalf.audit({data}, model=result)"
     written = re.search(r"--json (\S+)", run.command)
     named = run.settings.get("labels", "y")
     label = "" if named == "y" else f" --label {shlex.quote(str(named))}"

@@ -91,5 +91,5 @@ def test_headline__of_few_rows_says_what_is_missing() -> None:
     result = streamhalf.fit((X, y), seed=0)
     assert any(one.code is NoticeCode.NO_BETTER_THAN_GUESS for one in result.notices)
     face = face_of(result)
-    assert face.promise.title == "No promise (inconclusive):"
+    assert face.promise.title == "No promise against chosen label flips (inconclusive):"
     assert face.advice[0].startswith("Look for features")
