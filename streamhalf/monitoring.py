@@ -30,6 +30,7 @@ from streamhalf.data.transforms import Radial, RowTransform, make_transform
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.binomial import anytime_lower, anytime_upper, binomial_lower, binomial_upper, look_tau
+from streamhalf.kernels.monomials import feature_spreads
 from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.paths import Folder
@@ -179,16 +180,12 @@ def _affine(row_transform: RowTransform) -> RowTransform:
 
 def _column_scales(affine: RowTransform, state: LocalizationState) -> tuple[Array, Array]:
     """About the mean and the standard deviation of every stored feature."""
-    dim = state.plan.dim
-    centre, scale = np.zeros(dim), np.ones(dim)
-    if (record := affine.record).matrix:
-        with np.errstate(all="ignore"):
-            scale = np.linalg.norm(np.linalg.pinv(np.array(record.matrix)), axis=1)
-        centre = np.array(record.centre)
-    elif state.moments is not None and state.moments.dim == dim:
-        centre, second = state.moments.feature_moment[:, 0], state.moments.feature_moment[:, 1]
-        scale = np.sqrt(np.maximum(np.sqrt(2) * second + 1 - centre**2, 0.0))
-    return centre, np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
+    record, dim = affine.record, state.plan.dim
+    moments = state.moments.feature_moment if state.moments is not None and state.moments.dim == dim else None
+    scale = feature_spreads(record.matrix, moments)
+    found = np.zeros(dim) if moments is None else moments[:, 0]
+    centre = np.array(record.centre) if record.matrix else found
+    return centre, np.ones(dim) if scale is None else np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
 
 
 def _plain(values: Array) -> tuple[float, ...]:

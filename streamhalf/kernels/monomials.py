@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -288,3 +288,21 @@ def extreme_eigenpair(matrix: Doubles) -> tuple[float, Doubles]:
     start = np.random.default_rng(0).standard_normal(len(matrix))
     vector = np.linalg.solve(matrix - beside * np.eye(len(matrix)), start)
     return value, np.asarray(vector / np.linalg.norm(vector))
+
+
+def feature_spreads(matrix: Sequence[Sequence[float]], moments: Doubles | None) -> Doubles | None:
+    """Standard deviations of stored features: of the matrix that whitens them, else from he₁ and he₂ of each.
+
+    A radial transform knows them up to a common factor. None where neither is known.
+    """
+    with np.errstate(all="ignore"):  # documents may hold any number
+        if matrix:
+            try:
+                root = np.linalg.pinv(np.array(matrix))  # root·rootᵀ is the covariance
+            except np.linalg.LinAlgError:
+                return None
+            return np.asarray(np.linalg.norm(root, axis=1))
+        if moments is None:
+            return None
+        means, squares = moments[:, 0], moments[:, 1]
+        return np.asarray(np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * squares - means**2)))

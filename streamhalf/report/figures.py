@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.kernels.monomials import feature_spreads
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.report.svg import FARTHEST, Axis, Bars, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
 from streamhalf.report.tables import Cells, Table, candidate_table, evidence_table
@@ -287,21 +288,8 @@ def weight_figure(result: Result) -> Figure | None:
 
 
 def _spreads(result: Result) -> tuple[float, ...] | None:
-    """Return standard deviations of the stored features, as transform or moments know them.
-
-    Of the radial transform they are known up to a common factor.
-    """
-    measured = result.measurements
-    moments = () if measured is None else [row[:2] for row in measured.feature_moments]
-    with np.errstate(all="ignore"):  # documents may hold any number
-        if matrix := result.transform.matrix:
-            try:
-                found = np.linalg.norm(np.linalg.pinv(np.array(matrix)), axis=1)  # root·rootᵀ is the covariance
-            except np.linalg.LinAlgError:
-                return None
-        elif len(moments) == result.data.dim and all(len(row) == 2 for row in moments):
-            means, squares = np.array(moments).T
-            found = np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * squares - means**2))
-        else:
-            return None
-    return tuple(found.tolist()) if np.isfinite(found).all() and found.any() else None
+    """Return standard deviations of the stored features, where they are known."""
+    rows = () if result.measurements is None else result.measurements.feature_moments
+    known = len(rows) == result.data.dim and all(len(row) > 1 for row in rows)
+    found = feature_spreads(result.transform.matrix, np.array([row[:2] for row in rows]) if known else None)
+    return tuple(found.tolist()) if found is not None and np.isfinite(found).all() and found.any() else None
