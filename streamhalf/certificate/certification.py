@@ -48,7 +48,9 @@ _CHEAP_MONOMIALS = 220
 # By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at 30 d² / error; of
 # more rows than these bounds gain less than the pass costs.
 _ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 19, 100)}
-_ADVISED_ROWS, _MOST_MONOMIALS = 30, 50_000
+# Share of the error that leaves little to be gained; rows that slab moments take, over d² / error
+_LITTLE_LEFT, ROWS_PER_SQUARE = 0.95, 30
+_HIGHEST_DEGREE, _MOST_MONOMIALS = 8, 50_000  # of a pass that is advised
 # A bound that is this share of the error of a plane this near to the centre is the bound for halfspaces through the
 # centre too
 _TIGHT, _CENTRAL = 0.9, 0.01
@@ -148,8 +150,6 @@ class CertificatePass:
         through, opt = self.row_transform.record.class_of(self.halfspace), opts[0]
         error = n_errors / max(1, found["n_rows"])
         comparable = through.within(opt.through)
-        nowhere: dict[str, Any] = {"angle_low": 0.0, "angle_high": math.pi, "profile": ()}
-        no_slabs: dict[str, Any] = {"degree": 0, "slab_error": 0.0, "n_slabs": ()}
         return CertificateRecord(
             n_errors=n_errors,
             error=error,
@@ -165,7 +165,7 @@ class CertificatePass:
             bounds=opts,
             transform=self.row_transform.record,
             effort=self.effort,
-            **(nowhere | no_slabs | found),
+            **found,
         )
 
 
@@ -320,7 +320,7 @@ class Certification(CertificatePass):
             digest,
             n_errors,
             opts,
-            _advice(bound, n_rows, n_errors / max(1, n_rows), plane.dim, degree),
+            advise(bound.value, n_errors / max(1, n_rows), n_rows=n_rows, dim=plane.dim, degree=degree),
             n_rows=n_rows,
             share=self.share,
             angle_low=angle_low,
@@ -398,13 +398,13 @@ def of_source(value: float, n_rows: int, tau: float) -> float:
     return min(value, binomial_lower(math.ceil(value * n_rows * (1 - 1e-12)), n_rows, tau))
 
 
-def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> Advice:
-    """Return advice that tightens the bound."""
-    if error == 0 or bound.value >= 0.95 * error:
+def advise(lower: float, error: float, *, n_rows: int, dim: int, degree: int = _HIGHEST_DEGREE) -> Advice:
+    """What would tighten a bound: more rows than there are, for slab moments to tell, or moments of a higher degree."""
+    if error == 0 or lower >= _LITTLE_LEFT * error:
         return Advice(AdviceCode.TIGHT)
-    enough = math.ceil(_ADVISED_ROWS * dim**2 / max(error, 1e-6))
+    enough = math.ceil(ROWS_PER_SQUARE * dim**2 / max(error, 1e-6))
     if n_rows < enough:
         return Advice(AdviceCode.MORE_ROWS, rows=enough)
-    if degree < 8 and count_monomials(dim, degree + 2) < _MOST_MONOMIALS:
+    if degree < _HIGHEST_DEGREE and count_monomials(dim, degree + 2) < _MOST_MONOMIALS:
         return Advice(AdviceCode.HIGHER_DEGREE, degree=degree + 2)
     return Advice(AdviceCode.NOTHING)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.certification import MOST_EFFORT, CertificatePass, Certification
+from streamhalf.certificate.certification import MOST_EFFORT, ROWS_PER_SQUARE, CertificatePass, Certification, advise
 from streamhalf.certificate.packing import PROGRAM_OPERATIONS, Packing
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
@@ -27,15 +27,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest, RowDigestResult, RowSample
-from streamhalf.results import (
-    Advice,
-    AdviceCode,
-    CertificateMethod,
-    CertificateRecord,
-    Halfspace,
-    HalfspaceClass,
-    OptRecord,
-)
+from streamhalf.results import CertificateMethod, CertificateRecord, Halfspace, HalfspaceClass, OptRecord
 
 # Rows of a sample; where most rows repeat, more of them show more conflicts at little cost
 _MOST_ROWS, _MOST_REPEATED = 1 << 15, 1 << 17
@@ -45,8 +37,6 @@ _REPEATED = 0.5  # share of rows that are met more than once from which most of 
 _EFFORT, _EFFORT_PER_ROW = 300_000_000, 20_000
 _WEAK = 1 / 3  # of many rows slab moments are taken to be better where L is above this share of the error
 _NEAR, _FEW = 0.75, 3  # share of the error that is near it; few rows are less than one in so many of what moments take
-# Share of the error that leaves little to be gained; rows that slab moments take, over d² / error
-_TIGHT, _ROWS_PER_SQUARE = 0.95, 30
 # Searches that may share the effort, and those for a number of sets that was found before, on another machine. Of one
 # search the number moves by a tenth with the plane; the best of six is steadier, and a twentieth more.
 _SEARCHES, _PATIENCE = 6, 12
@@ -162,9 +152,15 @@ class ConflictSets(CertificatePass):
             digest,
             n_errors,
             (OptRecord(n_sets / n_rows, lower, self.through, tau),),
-            _advice(n_sets, n_errors, block, digest.n_rows),
+            advise(n_sets / n_rows, n_errors / n_rows, n_rows=digest.n_rows, dim=block.dim),
             n_rows=block.n_rows,
             share=block.n_rows / max(1, digest.n_rows),
+            angle_low=0.0,  # of no slabs
+            angle_high=math.pi,
+            profile=(),
+            degree=0,
+            slab_error=0.0,
+            n_slabs=(),
             method=CertificateMethod.SETS,
             n_sets=n_sets,
             searches=counts,
@@ -230,7 +226,7 @@ def leaves_little(found: CertificateRecord, dim: int) -> bool:
     """
     if found.n_sets == 0:
         return False
-    few = found.n_rows * _FEW * found.error < _ROWS_PER_SQUARE * dim**2
+    few = found.n_rows * _FEW * found.error < ROWS_PER_SQUARE * dim**2
     return found.n_sets >= _NEAR * found.n_errors or few
 
 
@@ -252,13 +248,3 @@ def _is_wide(dim: int, size: int) -> bool:
 def _room(dim: int, config: RunConfig) -> int:
     """Rows that a task has room for."""
     return max(1, partial_limit(config.split_every) // (16 * (dim + 2)))
-
-
-def _advice(n_sets: int, n_errors: int, block: Block, total_rows: int) -> Advice:
-    """Return advice that tightens the bound: many more rows, for slab moments to tell."""
-    if n_errors == 0 or n_sets >= _TIGHT * n_errors:
-        return Advice(AdviceCode.TIGHT)
-    enough = math.ceil(_ROWS_PER_SQUARE * block.dim**2 * block.n_rows / n_errors)
-    if total_rows < enough:
-        return Advice(AdviceCode.MORE_ROWS, rows=enough)
-    return Advice(AdviceCode.NOTHING)
