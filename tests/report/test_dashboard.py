@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,7 @@ from streamhalf.report import dashboard
 from streamhalf.report.dashboard import DashboardObserver, Page, PagePlugin, install, mirrored
 from streamhalf.report.live import Board, RunView
 from streamhalf.results import Verdict
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, fetch, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -57,12 +56,6 @@ def runs_on(client: Client) -> list[RunView]:
 
     found: list[RunView] = client.run_on_scheduler(read)
     return found
-
-
-def fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-        text: str = answer.read().decode()
-        return text
 
 
 class FakeClient:

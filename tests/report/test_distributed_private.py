@@ -6,7 +6,6 @@ import functools
 import inspect
 import json
 import queue
-import urllib.request
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,16 +15,10 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf.report.distributed_private import add_plugin, dress, find_dashboard, logged, serve_pages
 from tests.canary import relying_on
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import fetch, wait_until
 
 relying = functools.partial(relying_on, "distributed", mend="streamhalf/report/distributed_private.py")
 TOPIC = "canary"
-
-
-def fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-        text: str = answer.read().decode()
-        return text
 
 
 def test_log__gives_time_and_message_to_the_log_and_to_those_who_listen(client: Client) -> None:
