@@ -233,17 +233,18 @@ def test_stalled_pass__says_what_executes_and_ends(client: Client, monkeypatch: 
     Event("go on", client=client).set()
 
 
+@pytest.mark.slow
 def test_slow_task__is_no_stall(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One task that takes longer than `stall_timeout`, on a worker that says it executes it."""
+    """One task takes longer than `stall_timeout`, which leaves a busy worker time to say that it executes it."""
 
     def leaf(context: int, item: int) -> Counted:
         time.sleep(item)
         return Counted(1, item)
 
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
-    job = Job("slow", 0, (4,), (1,), leaf, lambda context, parts: sum(parts))
-    engine = ClusterEngine(client, RunConfig(stall_timeout=3))
-    assert engine.run(job, lambda rows: None).partial == 4
+    job = Job("slow", 0, (13,), (1,), leaf, lambda context, parts: sum(parts))
+    engine = ClusterEngine(client, RunConfig(stall_timeout=12))
+    assert engine.run(job, lambda rows: None).partial == 13
 
 
 class FakeClient:
