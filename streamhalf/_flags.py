@@ -78,8 +78,6 @@ _GROUPS = {
     name: Group(name.capitalize(), sort_key=number)
     for number, name in enumerate(dict.fromkeys(one.group for one in SETTINGS.values()))
 }
-
-
 _METAVARS = {float: "X", int: "N", str: "NAME", tuple: "NAMES"}
 
 
@@ -128,10 +126,8 @@ def takes(*names: str, example: str) -> Callable[[Any], Any]:
 
 
 _STORAGE_FLAG, _HIDDEN = "--storage-option", "HIDDEN"
-
+# Storage options whose names end so are never numbers
 _TEXTS = ("key", "secret", "token", "password", "user", "username", "name", "id", "project")
-"""Storage options whose names end so are never numbers."""
-
 _INPUT_FILES = ("audit", "config", "model", "result", "watch", "weights")
 _OUTPUTS = ("json", "report", "log_json", "checkpoint", "state", "out")
 

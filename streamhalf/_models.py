@@ -18,9 +18,7 @@ from streamhalf.redact import one_line, plural, printable
 from streamhalf.report.voices import remedy
 from streamhalf.results import CertifyResult, FitResult, Halfspace, is_as_written
 
-_STEP = 2.0**20
-"""How far the steps of a pipeline are probed: far, so that offsets do not cancel digits away."""
-
+_STEP = 2.0**20  # How far the steps of a pipeline are probed: far, so that offsets do not cancel digits away
 _SCALES = (1e-3, 1.0, 1e3)
 _TOLERANCE = 1e-6
 _MOST_NAMED = 12

@@ -46,14 +46,9 @@ from streamhalf.results.codes import RowsKept
 if TYPE_CHECKING:
     from distributed import Client
 
-SEED_DRAWN = "seed drawn"
-"""In what a checkpoint holds of a run: whether the system drew its seed."""
-
-_READS = {"score": 1, "verify": 1, "watch": 1}
-"""How often a command reads all rows, where that is not several times."""
-
+SEED_DRAWN = "seed drawn"  # In what a checkpoint holds of a run: whether the system drew its seed
+_READS = {"score": 1, "verify": 1, "watch": 1}  # How often a command reads all rows, where that is not several times
 logger = logging.getLogger("streamhalf")
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

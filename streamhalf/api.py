@@ -76,8 +76,7 @@ if TYPE_CHECKING:
 
     from streamhalf.label_issues.audit import Audited
 
-_DRAWN_NBYTES = 8
-"""Features are drawn in double precision, whatever is stored."""
+_DRAWN_NBYTES = 8  # Features are drawn in double precision, whatever is stored
 
 
 @takes_data

@@ -147,7 +147,6 @@ def predict(
 
 
 Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
-
 Require = Annotated[
     str | None,
     Parameter(
@@ -469,10 +468,7 @@ def _audit_classes(
 EXIT_CODES = """exit codes: 0 done, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else;
 of test, and with --require: 10 rejected, 11 inconclusive (watch: 10 drifted);
 of verify: 12 a claim does not hold"""
-
-_ALIKE = 0.75
-"""How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
-
+_ALIKE = 0.75  # How alike an option must be to what was typed, to be suggested (difflib's ratio)
 COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, watch, audit, report)
 
 

@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 _FLOATS = (np.float64, np.float32)
-
-OWN: dict[str, Any] = {"fit_intercept": None, "random_state": None}
-"""Parameters that are no settings of a run."""
-
+OWN: dict[str, Any] = {"fit_intercept": None, "random_state": None}  # Parameters that are no settings of a run
 DEFAULTS: dict[str, Any] = {
     **{name: said.default for name, said in SETTINGS.items()},
     "certificate_degree": 0,  # the bound L takes longer than a fit: cross-validation has no use

@@ -59,28 +59,14 @@ from streamhalf.results import (
     to_json,
 )
 
-PER_SHARE = 2.5
-"""Standard deviations that a mean moves by where a share of the rows of N(0, 1) changes: 1 / phi(0)."""
-
-_STRETCH_ROWS = 200
-"""At least about so many rows in a stretch that errors are counted in."""
-
-_REFERENCE_ROWS = 1 << 20
-"""Held-out rows behind a reference: of more, chance in the new rows is all that counts."""
-
-_COARSEST = 0.45
-"""Of eta: the neighbourhood of halfspaces that the bound of disagreement speaks of."""
-
-_CLUSTERED = 4.0
-"""Of F, in its standard errors for independent rows: beyond, a mean varies as its segments do."""
-
+PER_SHARE = 2.5  # Standard deviations that a mean moves by where a share of the rows of N(0, 1) changes: 1 / phi(0)
+_STRETCH_ROWS = 200  # At least about so many rows in a stretch that errors are counted in
+_REFERENCE_ROWS = 1 << 20  # Held-out rows behind a reference: of more, chance in the new rows is all that counts
+_COARSEST = 0.45  # Of eta: the neighbourhood of halfspaces that the bound of disagreement speaks of
+_CLUSTERED = 4.0  # Of F, in its standard errors for independent rows: beyond, a mean varies as its segments do
 _LARGEST_LOOK = 16 << 20
-_MOST_COLUMNS = 12
-"""Features with statements of their own in the record."""
-
-_MOST_SHIFTS = 64
-"""Features whose shifts a look remembers."""
-
+_MOST_COLUMNS = 12  # Features with statements of their own in the record
+_MOST_SHIFTS = 64  # Features whose shifts a look remembers
 Array = NDArray[np.float64]
 
 

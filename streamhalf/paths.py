@@ -21,18 +21,11 @@ from streamhalf.redact import denial, one_line, public_name
 
 T = TypeVar("T")
 AnyPath: TypeAlias = "str | os.PathLike[str]"
-
 logger = logging.getLogger("streamhalf")
-
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-
-
+# Seconds before further attempts: for a store that is back within a quarter of a minute
 DELAYS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before further attempts: for a store that is back within a quarter of a minute."""
-
-_PATIENCE = 30.0
-"""Seconds after which no further attempt begins: storage libraries retry themselves too."""
-
+_PATIENCE = 30.0  # Seconds after which no further attempt begins: storage libraries retry themselves too
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _PERMANENT_CODES = {ENOSPC, EDQUOT, EROFS, EFBIG, ENAMETOOLONG, ELOOP}
 

@@ -31,7 +31,6 @@ except ImportError as error:
     raise ImportError("streamhalf.testing draws its examples with Hypothesis; install streamhalf[testing]") from error
 
 __all__ = ["check_reduction", "check_tester", "check_transform"]
-
 DIMS = (1, 2, 3, 7)
 MAX_ROWS = 60
 
@@ -113,8 +112,7 @@ def scale_of(partial: Any) -> float:
     return 1 + max(float(a.max(initial=0)) for a in arrays)
 
 
-_SPARE_NBYTES = 64
-"""A few counters beside the arrays need not be planned for."""
+_SPARE_NBYTES = 64  # A few counters beside the arrays need not be planned for
 
 
 def check_reduction(
@@ -227,13 +225,10 @@ LAWS: tuple[Callable[[Any, Block, list[slice]], None], ...] = (
     rows_used_are_counted,
     finalize_takes_any_partial,
 )
-
-
 _ROWS = 20_000
 _DIM = 3
 _EPS = 0.25
-_TAU = 1e-6
-"""Rows of N(0, I) are rejected by chance once in a million times."""
+_TAU = 1e-6  # Rows of N(0, I) are rejected by chance once in a million times
 
 
 def check_tester(tester: type[Tester]) -> None:
@@ -287,8 +282,7 @@ def _judge(tester: Tester, block: Block, *, n_pieces: int) -> tuple[TestResult, 
     return tester.judge(reduction.finalize(total), n_seen=_ROWS)
 
 
-_ROUNDING = 256
-"""Margins below so many units in the last place of their largest term may have either sign."""
+_ROUNDING = 256  # Margins below so many units in the last place of their largest term may have either sign
 
 
 def check_transform(

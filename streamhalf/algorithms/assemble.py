@@ -23,8 +23,7 @@ from streamhalf.testers.exchangeability import ExchangeabilityTester, order_noti
 from streamhalf.testers.leading import leading_test
 from streamhalf.testers.moments import WIDE_DIM
 
-_RARE = 0.01
-"""Share of the rows below which a label is worth a word."""
+_RARE = 0.01  # Share of the rows below which a label is worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,10 @@ class Seen:
     provenance: results.RunRecord | None = None
 
 
+# Certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones
 Closing: TypeAlias = tuple[
     results.CertificateRecord | None, results.CalibrationRecord | None, results.WatchReference | None
 ]
-"""Certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones."""
 
 
 def assemble(

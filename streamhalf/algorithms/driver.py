@@ -45,9 +45,7 @@ from streamhalf.testers import TESTERS, Tester
 from streamhalf.testers.moments import WIDE_DIM, MomentTester, sketch_directions
 
 _PILOT_ROWS = 65_536
-
-_SKETCH = 1 << 22
-"""Number of the sketch that `test` draws."""
+_SKETCH = 1 << 22  # Number of the sketch that `test` draws
 
 
 def fit(

@@ -33,8 +33,7 @@ from streamhalf.testers.moments import with_sketch
 from streamhalf.testers.slabs import SlabCovarianceTester
 from streamhalf.testers.wedge import WedgeTester
 
-_SKETCHES = 1 << 20
-"""Sketches of the final pass are numbered from here."""
+_SKETCHES = 1 << 20  # Sketches of the final pass are numbered from here
 
 
 @dataclass(frozen=True, slots=True, eq=False)

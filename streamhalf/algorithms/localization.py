@@ -34,18 +34,15 @@ from streamhalf.testers.moments import with_sketch
 _SMALL_STEP = 0.35
 _MOST_REPEATS = 4
 _LEAST_ROWS_PER_FEATURE = 30
-_MUCH_NOISE = 0.25
-"""Share of wrong labels among accepted rows from which on a turned candidate is worth a try."""
+_MUCH_NOISE = 0.25  # Share of wrong labels among accepted rows from which on a turned candidate is worth a try
+# Chosen noise turns an update by up to about five times its share of the labels, in the frame: at this scale that
+# adds a hundredth to the error
 _FINE = 0.006
-"""Chosen noise turns an update by up to about five times its share of the labels, in the frame: at
-this scale that adds a hundredth to the error."""
+# Largest thresholds of the first candidate, and of an update in its frame: a share of labels says little about one
+# that lies further out
 _MOST_FIRST, _MOST_LOCAL = 4.0, 1.5
-"""Largest thresholds of the first candidate, and of an update in its frame: a share of labels says
-little about one that lies further out."""
-_NOTICEABLE = 0.1
-"""From this threshold on fewer rows are near the planes than a plan for none expects."""
-_SHARP = 0.01
-"""An angle of so many times the noise adds about three parts in a thousand to the error."""
+_NOTICEABLE = 0.1  # From this threshold on fewer rows are near the planes than a plan for none expects
+_SHARP = 0.01  # An angle of so many times the noise adds about three parts in a thousand to the error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,53 +20,29 @@ from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
 from streamhalf.testers.slabs import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
-TESTERS_TAU = 1 / 2
-"""Of a fit: Gaussian rows are not accepted."""
-
-ERROR_TAU = 1 / 4
-"""Of a fit: the upper bound of the error is below the error on the source, for some candidate."""
-
-BOUND_TAU = 1 / 4
-"""Of a fit: L of the source is above what some halfspace errs on there."""
-
-CERTIFIED_TAU = 1 / 2
-"""Of a certificate, which tests nothing: the upper bound, and L of the source, each."""
-
-
+TESTERS_TAU = 1 / 2  # Of a fit: Gaussian rows are not accepted
+ERROR_TAU = 1 / 4  # Of a fit: the upper bound of the error is below the error on the source, for some candidate
+BOUND_TAU = 1 / 4  # Of a fit: L of the source is above what some halfspace errs on there
+CERTIFIED_TAU = 1 / 2  # Of a certificate, which tests nothing: the upper bound, and L of the source, each
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
-
+# From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond
 _FAR_DELTA, _FAR = 0.25, 0.5
-"""From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond."""
-
-SCANNED_ROWS = 1 << 20
-"""Rows that choose thresholds: so many place one to within a millionth of the rows."""
-
-REFINING_ROWS = 1 << 20
-"""Rows that refine learns from, at most."""
-
+SCANNED_ROWS = 1 << 20  # Rows that choose thresholds: so many place one to within a millionth of the rows
+REFINING_ROWS = 1 << 20  # Rows that refine learns from, at most
+# Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per cent, and every
+# candidate has to go through all of them
 _MOST_COUNTED = 1 << 24
-"""Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per
-cent, and every candidate has to go through all of them."""
-
-REFINED = 2
-"""Candidates at most that refine adds."""
-
-_MOST_SAMPLED = 1 << 17
-"""Rows in memory: so many place a regression within a few ten-thousandths of what more would."""
-
+REFINED = 2  # Candidates at most that refine adds
+_MOST_SAMPLED = 1 << 17  # Rows in memory: so many place a regression within a few ten-thousandths of what more would
+# Rows for each feature with which a sample will do for a regression, and beyond which more are not read: with d
+# features its error exceeds that of endless rows by about d / (2 rows) where labels are clean, and by twice that
+# where 5% are noise
 _ENOUGH_PER_FEATURE, REGRESSED_PER_FEATURE = 256, 1024
-"""Rows for each feature with which a sample will do for a regression, and beyond which more are not
-read: with d features its error exceeds that of endless rows by about d / (2 rows) where labels are
-clean, and by twice that where 5% are noise."""
-
-_MORE_REUSED = 8
-"""Times the rows an update needs that it takes where rows are reused, if there are any."""
-
-
+_MORE_REUSED = 8  # Times the rows an update needs that it takes where rows are reused, if there are any
+# Products of two quadratics that the tests of a step may take: a few seconds of one core, and more where there is
+# more to read
 _LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
-"""Products of two quadratics that the tests of a step may take: a few seconds of one core, and more
-where there is more to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,33 +191,22 @@ def lacks_rows(plan: RunPlan, config: RunConfig) -> bool:
 
 
 Testers: TypeAlias = tuple[type[Tester], ...]
-
-FEW_ROWS = 1 << 20
-"""So few rows can all be read, and learnt from, in every pass: that costs next to nothing."""
-
+FEW_ROWS = 1 << 20  # So few rows can all be read, and learnt from, in every pass: that costs next to nothing
 _SPARE_UPDATES = 6
-_MOST_DEEPER = 6
-"""Scales below the tested ones that updates may go on to, where the rows allow."""
-
+_MOST_DEEPER = 6  # Scales below the tested ones that updates may go on to, where the rows allow
+# An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the frame, a quarter of
+# the step that halves the scale
 _LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
-"""An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
-frame, a quarter of the step that halves the scale."""
-
-_MORE_WINDOWS = 1.0
-"""An update that takes windows has so many times the rows that learning needs, if there are any."""
-
+_MORE_WINDOWS = 1.0  # An update that takes windows has so many times the rows that learning needs, if there are any
+# Few rows: share that measures, at most, and at least so many rows. Less for many features: with clean labels the
+# error is about p = d / (2 learning rows), and this share, h, makes the upper end of its interval, p / (1 - h) + 2.6
+# sqrt(p / (h rows)), the least. Still less for few rows per feature: the error of a regression falls by up to 0.18
+# sqrt(d / rows) per unit of ln(rows) (2 to 17 rows per feature, clean and 5% wrong), so that rows held out add about
+# 0.003.
 _MOST_MEASURING, _MEASURING, _COSTING, _LEAST_MEASURING = 0.25, 3.4, 0.015, 100
-"""Few rows: share that measures, at most, and at least so many rows. Less for many features: with
-clean labels the error is about p = d / (2 learning rows), and this share, h, makes the upper end of
-its interval, p / (1 - h) + 2.6 sqrt(p / (h rows)), the least. Still less for few rows per feature:
-the error of a regression falls by up to 0.18 sqrt(d / rows) per unit of ln(rows) (2 to 17 rows per
-feature, clean and 5% wrong), so that rows held out add about 0.003."""
-
+# A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
-"""A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order."""
-
-_SPARE = 1.05
-"""A scale accepts a few per cent of rows less than expected now and then."""
+_SPARE = 1.05  # A scale accepts a few per cent of rows less than expected now and then
 
 
 def plan_for_eps(

@@ -43,11 +43,8 @@ from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slabs import finest_half_count
 
-_MATRICES = 12
-"""Of a single candidate in the final pass, however little room there is: slabs and wedges."""
-
-_ETA = 1 / 20000
-"""Algorithm 4, with all constants 1."""
+_MATRICES = 12  # Of a single candidate in the final pass, however little room there is: slabs and wedges
+_ETA = 1 / 20000  # Algorithm 4, with all constants 1
 
 
 def make_plan(
@@ -198,8 +195,7 @@ def strict_plan(config: RunConfig, dim: int) -> results.StrictPlanRecord:
 SAMPLE, REGRESSION, CERTIFICATE = "sample", "regression", "certificate"
 _MOMENTS = "moments"
 _LIKELY_ERROR = 0.05
-_TASK_SECONDS = 0.002
-"""Overhead of a task on the client and the scheduler, docs/cost.md."""
+_TASK_SECONDS = 0.002  # Overhead of a task on the client and the scheduler, docs/cost.md
 
 
 def plan_of(source: Source, config: RunConfig, positive: float | None = None) -> results.PlanRecord:

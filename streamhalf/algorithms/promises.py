@@ -30,12 +30,9 @@ from streamhalf.testers.moments import WIDE_DIM, MomentTester, excluded_deviatio
 from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
-GOOD_CONSTANT = 5.0
-"""The constant from which on a run says what a better one would take."""
-
+GOOD_CONSTANT = 5.0  # The constant from which on a run says what a better one would take
 _LEAST_TIMES, _MOST_TIMES = 1.1, 1e4
-_SAFE = 0.97
-"""So much better than good is planned for: what tests see of Gaussian rows varies."""
+_SAFE = 0.97  # So much better than good is planned for: what tests see of Gaussian rows varies
 
 
 def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, ...]:

@@ -34,23 +34,15 @@ from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.reductions.rows import RowSample
 from streamhalf.results import HeldOutRecord, Sampling
 
+# Chunks that are dealt together where they must be read whole: windows of a pass lie in these, and so are drawn from
+# so many places of the data at least
 GROUP_CHUNKS = 64
-"""Chunks that are dealt together where they must be read whole: windows of a pass lie in these, and
-so are drawn from so many places of the data at least."""
-
-_SEGMENTS = 128
-"""Equal parts of other data: of each a pass reads one range, so many requests in object storage."""
-
+_SEGMENTS = 128  # Equal parts of other data: of each a pass reads one range, so many requests in object storage
+# Below 64 rows reading is slow, above 16,384 there is nothing more to gain, and more than 2^20 windows take memory
 _SMALLEST_WINDOW, _LARGEST_WINDOW, _LEAST_WINDOWS, _MOST_WINDOWS = 64, 16_384, 256, 1 << 20
-"""Below 64 rows reading is slow, above 16,384 there is nothing more to gain, and more than 2^20 windows take memory."""
-
 _PILOT_WINDOWS = 64
-
-_WINDOWS = 256
-"""Windows that rows are read from, one in each of so many equal segments."""
-
-_WIDER = 4
-"""Windows are read that hold so many times the rows that are kept."""
+_WINDOWS = 256  # Windows that rows are read from, one in each of so many equal segments
+_WIDER = 4  # Windows are read that hold so many times the rows that are kept
 
 
 @dataclass(frozen=True, slots=True)

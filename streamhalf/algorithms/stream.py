@@ -47,25 +47,13 @@ from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.testers import TESTERS
 
-BLOCK_ROWS = 1 << 14
-"""Rows that are looked at together; fewer wait for more."""
-
-_GROWTH = 4
-"""A new path is learned when rows have grown so many times."""
-
-_MOST_PLANNED = 1 << 23
-"""Rows that a path is planned for, at most: half of them are tested, and enter its certificate."""
-
+BLOCK_ROWS = 1 << 14  # Rows that are looked at together; fewer wait for more
+_GROWTH = 4  # A new path is learned when rows have grown so many times
+_MOST_PLANNED = 1 << 23  # Rows that a path is planned for, at most: half of them are tested, and enter its certificate
 _FIRST_SAMPLE, _SAMPLE = 1 << 14, 1 << 16
-_LOOKS = 4
-"""Tests are judged when an eighth, a quarter, a half and all of a path's rows for tests are there."""
-
-_RARE_LABEL = 64
-"""Rows of the rarer label with which the first path begins."""
-
-_FIRST_SEGMENTED = 1 << 20
-"""Rows that the first error segments are cut for; twice as many whenever these are full."""
-
+_LOOKS = 4  # Tests are judged when an eighth, a quarter, a half and all of a path's rows for tests are there
+_RARE_LABEL = 64  # Rows of the rarer label with which the first path begins
+_FIRST_SEGMENTED = 1 << 20  # Rows that the first error segments are cut for; twice as many whenever these are full
 _BEYOND_CHANCE = 2.6
 
 

@@ -26,27 +26,17 @@ from streamhalf.results import TestResult
 from streamhalf.testers.base import TesterSet
 from streamhalf.testers.moments import MomentTester
 
-_CHANCE = 4.0
-"""Standard deviations within which a threshold may be chance."""
-
-_REACH, _LEAST_REACH = 3.0, 1.5
-"""Scales within which refine takes rows (exp(-3²/2) is a hundredth), and the fewest."""
-
+_CHANCE = 4.0  # Standard deviations within which a threshold may be chance
+_REACH, _LEAST_REACH = 3.0, 1.5  # Scales within which refine takes rows (exp(-3²/2) is a hundredth), and the fewest
+# Finest and coarsest scale that refine begins with, if memory allows: adversarial noise makes steps small, and
+# updates go on to finer scales than they stand at
 _WIDE, _COARSEST = 0.03, 0.5
-"""Finest and coarsest scale that refine begins with, if memory allows: adversarial noise makes steps
-small, and updates go on to finer scales than they stand at."""
-
+# Rows, as weights count them, that an update of refine takes: a twentieth of the squared error of the frame is left
+# to chance then, and held-out rows decide whether that was too much
 _LEAST, _LEAST_PER_FEATURE = 200, 25
-"""Rows, as weights count them, that an update of refine takes: a twentieth of the squared error of
-the frame is left to chance then, and held-out rows decide whether that was too much."""
-
-_FINEST = 1e-6
-"""Rows on the plane itself are next to it at any scale."""
-
+_FINEST = 1e-6  # Rows on the plane itself are next to it at any scale
 _NO_WEIGHT = 2.0**-63
-
-_REPEATS = 3
-"""Updates of refine at a scale: adversarial noise leaves a part of its turn in each."""
+_REPEATS = 3  # Updates of refine at a scale: adversarial noise leaves a part of its turn in each
 
 
 @dataclass(frozen=True, slots=True, eq=False)

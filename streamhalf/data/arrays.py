@@ -112,9 +112,7 @@ class DaskReader(Reader):
         return list(zip(self.features.to_delayed()[:, 0], self.labels.to_delayed(), strict=True))
 
 
-MOST_DROPPED = 1 << 26
-"""Rows that can be left out: their numbers are held in memory."""
-
+MOST_DROPPED = 1 << 26  # Rows that can be left out: their numbers are held in memory
 _SAMPLE_ROWS = 1 << 18
 _N_THREADS = 4
 

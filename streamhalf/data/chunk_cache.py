@@ -23,16 +23,9 @@ from typing import Any, TypeAlias
 from zarr.abc.store import ByteRequest
 
 logger = logging.getLogger("streamhalf")
-
-Content: TypeAlias = Any
-"""Fetched bytes: anything with a buffer; None where the object is absent or not as expected."""
-
-Key: TypeAlias = "str | tuple[str, ByteRequest]"
-"""An object of a store, or a range of its bytes."""
-
-FETCHES_AT_ONCE = 16
-"""Enough to fill a line on which a request takes 40 ms before its first byte comes."""
-
+Content: TypeAlias = Any  # Fetched bytes: anything with a buffer; None where the object is absent or not as expected
+Key: TypeAlias = "str | tuple[str, ByteRequest]"  # An object of a store, or a range of its bytes
+FETCHES_AT_ONCE = 16  # Enough to fill a line on which a request takes 40 ms before its first byte comes
 _FIRST_NBYTES = 64 << 20  # kept before a pass has set its limits
 _WORTH_FETCHING = 4  # an object of which a fourth is wanted is fetched whole
 _SMALL_NBYTES = 64 << 10  # a sixteenth of the memory is for objects up to this size

@@ -25,42 +25,28 @@ from streamhalf.errors import DataError
 from streamhalf.redact import printable
 from streamhalf.results import ColumnRecord, ColumnUse, DropReason, EncodingRecord, FeatureRecord, Part, replace
 
-MOST_VALUES = 32
-"""Values of a category that can have an indicator, the one that is left out included."""
-
+MOST_VALUES = 32  # Values of a category that can have an indicator, the one that is left out included
 _ID_SHARE = 0.9
-_LEAST_SHARE = 0.05
-"""Of rows, that the values of a category with an indicator must have together."""
-
-_WORD_SHARE = 0.01
-"""Of rows, from which words among few numbers are meant."""
-
-_RESOLVED = 1e-10
-"""Of the mean: values that spread by less are constant up to rounding."""
-
-_COLLINEAR = 1e-8
-"""Share of a feature's variance that others must leave unexplained."""
-
+_LEAST_SHARE = 0.05  # Of rows, that the values of a category with an indicator must have together
+_WORD_SHARE = 0.01  # Of rows, from which words among few numbers are meant
+_RESOLVED = 1e-10  # Of the mean: values that spread by less are constant up to rounding
+_COLLINEAR = 1e-8  # Share of a feature's variance that others must leave unexplained
 _COLLINEAR_ROWS, _MOST_COLLINEAR_DIM = 1 << 16, 1024
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|index|rownames|rowid|uuid|guid|key)$|^unnamed", re.I)
 _SUB_ROWS = 4096
 _MOST_FAULTS = 12
-
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$")
 _DAYS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y.%m.%d", "%d-%m-%Y", "%m-%d-%Y",
          "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")  # fmt: skip
+# How dates are written beside ISO 8601; of two that fit all values the first
 _DATE_FORMS = [f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S", " %I:%M:%S %p", " %I:%M %p")]
-"""How dates are written beside ISO 8601; of two that fit all values the first."""
-
 _EARLIEST = np.datetime64("1000-01-01", "s").astype(np.int64)
-
 _SIGNS = "[-+]?[$€£¥]? ?[-+]?"
+# How numbers are written in text, by the decimal mark: with thousands, currencies and percents
 _NUMBERS = {
     ".": _SIGNS + r"(?:\d+|[1-9]\d{0,2}(?:[,' \x{a0}\x{202f}]\d{3})+)?(?:\.\d*)?(?:[eE][-+]?\d+)? ?[$€£¥%]?",
     ",": _SIGNS + r"(?:\d+|[1-9]\d{0,2}(?:[.' \x{a0}\x{202f}]\d{3})+)?(?:,\d*)?(?:[eE][-+]?\d+)? ?[$€£¥%]?",
 }
-"""How numbers are written in text, by the decimal mark: with thousands, currencies and percents."""
-
 _PLAIN = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
 
 
@@ -469,8 +455,8 @@ def _values_of(column: ColumnRecord, cells: pa.ChunkedArray) -> NDArray[Any]:
         ) from error
 
 
+# Days after which a cyclic part comes again; the hour is that of a day
 _PERIODS = {"year": 365.2425, "week": 7.0, "hour": 1.0}
-"""Days after which a cyclic part comes again; the hour is that of a day."""
 
 
 def _cyclic(part: Part, days: NDArray[np.float64]) -> NDArray[np.float64]:

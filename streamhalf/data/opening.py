@@ -56,11 +56,9 @@ from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
 if TYPE_CHECKING:
     import xarray as xr
 
+# Data frames, which need not be installed, are the last of these
 DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
-"""Data frames, which need not be installed, are the last of these."""
-
-MOST_BLOCKS = 1 << 22
-"""Limit of blocks: 64 TiB of well-stored rows; a longer list means a damaged shape."""
+MOST_BLOCKS = 1 << 22  # Limit of blocks: 64 TiB of well-stored rows; a longer list means a damaged shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +368,7 @@ def _features_of_table(features: str) -> str:
     )
 
 
+# Kinds of data: how one is recognised, and opened; the first that matches is taken. A new one is a line here.
 READERS: tuple[tuple[Callable[[Any, Request], bool], Callable[[Any, Request], Source]], ...] = (
     (lambda data, _: is_table_path(data), _open_table_path),
     (lambda data, _: isinstance(data, str | os.PathLike), _open_path),
@@ -380,7 +379,6 @@ READERS: tuple[tuple[Callable[[Any, Request], bool], Callable[[Any, Request], So
     (_is_pair, _open_pair),
     (_is_array, _open_array),
 )
-"""Kinds of data: how one is recognised, and opened; the first that matches is taken. A new one is a line here."""
 
 
 def _from_arrays(name: str, X: Any, y: Any, request: Request, columns: tuple[str, ...] = ()) -> Source:

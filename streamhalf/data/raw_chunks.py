@@ -33,15 +33,12 @@ from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import ChunkCodecs, chunk_codecs, chunk_key, chunk_names
 from streamhalf.paths import retrying
 
-LARGE_NBYTES = 64 << 20
-"""Chunks and shards beyond this are read in parts, where that can be."""
-
+LARGE_NBYTES = 64 << 20  # Chunks and shards beyond this are read in parts, where that can be
 _CHECKSUM_NBYTES = 4
 _PIECE_NBYTES = 16 << 20  # of a large chunk that is held against its checksum
 _GAP_NBYTES = 256 << 10  # a request takes as long as about so many bytes
 _PREFETCH_NBYTES = 128 << 10  # what Linux reads ahead unless it is set otherwise
 _SMALL_NBYTES = 64 << 10
-
 _LEAST_LENT = 1 << 20  # smaller buffers come from the C library, which keeps them itself
 _MOST_FREE = 32
 

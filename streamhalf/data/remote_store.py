@@ -23,27 +23,20 @@ from streamhalf.data.zarr_private import N, get_now
 from streamhalf.errors import UsageError
 from streamhalf.paths import Address
 
+# A line that is silent for half a minute is dead; how long an answer takes depends on its size
 _CLIENT: Any = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "3600s"}
-"""A line that is silent for half a minute is dead; how long an answer takes depends on its size."""
-
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=30)}
-
+# By protocol that obstore is used for, its names of fsspec's options
 _RENAMED = {
     "s3": {"key": "access_key_id", "secret": "secret_access_key", "token": "session_token"},
     "gs": {},
     "az": {"account_name": "account_name", "account_key": "account_key", "sas_token": "sas_key"},
 }
-"""By protocol that obstore is used for, its names of fsspec's options."""
-
 _ALIASES = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
-
 _CREDENTIALS_LAST = timedelta(minutes=10)
-
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
-
+# Variables that name botocore's files, and the files without them
 _AWS_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
-"""Variables that name botocore's files, and the files without them."""
-
 _LOCAL = ("file", "local", "memory")
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".zarr", ".parquet", ".csv")
-
 Columns = Mapping[str, NDArray[Any]]
 
 
@@ -83,6 +82,8 @@ def open_rows(path: Path, kinds: Columns) -> Iterator[Callable[[Columns], None]]
 
 
 _SUSPECTS_CHUNK_ROWS = 1 << 16
+# Columns of suspects, those that cleanlab has under its names; labels are what they are in the data, except in Zarr,
+# which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark
 _DTYPES = {
     "row": "int64",
     "given_label": "int8",
@@ -93,9 +94,6 @@ _DTYPES = {
     "agreed": "bool",
     "other_score": "float64",
 }
-"""Columns of suspects, those that cleanlab has under its names; labels are what they are in the data, except in
-Zarr, which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark."""
-
 SUSPECT_COLUMNS = tuple(_DTYPES)
 
 

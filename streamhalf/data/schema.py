@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.errors import DataError
 
-_BITS = 53
-"""Of the significand of a float64: all integers up to 2^53 are one."""
-
+_BITS = 53  # Of the significand of a float64: all integers up to 2^53 are one
 REMEDY = (
     "subtract an offset before it is stored (the feature's smallest value, or a start where it is "
     "a time stamp), so that every integer is at most 2^53 = 9,007,199,254,740,992"
@@ -94,9 +92,7 @@ class LabelCoding:
         return f"{self.low}/{'+1' if self == SIGNS else self.high}"
 
 
-LARGEST = 1e150
-"""Features beyond this are refused: their squares overflow."""
-
+LARGEST = 1e150  # Features beyond this are refused: their squares overflow
 SIGNS, BITS = LabelCoding(-1, 1), LabelCoding(0, 1)
 
 

@@ -30,16 +30,11 @@ from streamhalf.data.zarr_reader import GRID_ROWS, ZarrReader, impossible_value,
 from streamhalf.errors import DataError, UsageError
 from streamhalf.results import DataRecord, EncodingRecord, Notice, NoticeCode
 
-BLOCK_NBYTES = 16 << 20
-"""Small stored chunks are read together until a block has about this size."""
-
-_LEAST_BLOCKS, LEAST_NBYTES = 64, 4 << 20
-"""Smaller blocks of at least so many bytes, so that there are so many of them."""
-
+BLOCK_NBYTES = 16 << 20  # Small stored chunks are read together until a block has about this size
+_LEAST_BLOCKS, LEAST_NBYTES = 64, 4 << 20  # Smaller blocks of at least so many bytes, so that there are so many of them
 _MANY_CHUNKS, _SMALL_NBYTES = 256, 1 << 20
 _MOST_CHUNKS = 4096
 _TINY_NBYTES, _KEPT_NBYTES = 64 << 10, 64 << 20
-
 _PROBES, _PROBE_ROWS = 4, 64
 
 

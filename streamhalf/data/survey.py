@@ -23,7 +23,6 @@ from streamhalf.errors import DataError
 _SAMPLE_ROWS = 1 << 18
 _MOST_GAPS = 1 << 25
 _MOST_LABELS = 1000
-
 _KINDS = {
     "empty": ("null",),
     "text": ("string", "large_string", "string_view", "dictionary"),

@@ -33,10 +33,7 @@ from streamhalf.redact import plural
 from streamhalf.results import ColumnRecord, ColumnUse, EncodingRecord, FeatureRecord, Notice, NoticeCode
 
 NAMING_LABELS = "label=... (--label COLUMN in a terminal)"
-
-_KEPT_NBYTES = 256 << 20
-"""Encoded rows of at most so many bytes are held in memory."""
-
+_KEPT_NBYTES = 256 << 20  # Encoded rows of at most so many bytes are held in memory
 _MOST_NAMED = 12
 
 

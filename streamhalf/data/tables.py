@@ -30,17 +30,12 @@ from streamhalf.data.kinds import TABLE_SUFFIXES, is_dask_frame, is_pandas
 from streamhalf.errors import DataError, ListingError, UsageError
 from streamhalf.redact import denial, one_line, plural, printable, public_name, without_secrets
 
-_CSV_NBYTES = 16 << 20
-"""Bytes of a block of CSV lines."""
-
+_CSV_NBYTES = 16 << 20  # Bytes of a block of CSV lines
 _SLICE_ROWS, _BATCH_ROWS = 1 << 18, 1 << 13
 _MOST_LINE, _MOST_PACKED = 1 << 20, 256 << 20
-
+# Texts that stand for a value that is missing
 GAPS = ("", "-", "--", ".", "?", "NA", "N/A", "n/a", "na", "n.a.", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>")
-"""Texts that stand for a value that is missing."""
-
-_NULLS = [one for one in GAPS if one not in ("-", "--", ".")]
-"""Those that are so in any column; labels may be + and -."""
+_NULLS = [one for one in GAPS if one not in ("-", "--", ".")]  # Those that are so in any column; labels may be + and -
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -214,9 +209,8 @@ class ParquetTable(Table):
             raise self.files.error(error, what) from error
 
 
+# Parsed footers of local files by path, size and time: to parse one takes as long as to read a row group
 _footers: dict[tuple[Any, ...], Any] = {}
-"""Parsed footers of local files by path, size and time: to parse one takes as long as to read a row group."""
-
 _MOST_FOOTERS, _FOOTER_NBYTES = 256, 1 << 20
 
 

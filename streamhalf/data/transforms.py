@@ -20,9 +20,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream, chi_radii, turns_at, uniforms_at
 from streamhalf.results import Transform, TransformRecord
 
-_NOTICEABLE = 0.05
-"""Share of the largest weight in a direction from which a feature has a part in it."""
-
+_NOTICEABLE = 0.05  # Share of the largest weight in a direction from which a feature has a part in it
 _MOST_NAMED = 8
 
 
@@ -133,12 +131,10 @@ def require_more_rows(transform: str, n_rows: int, dim: int) -> None:
         )
 
 
-_LEAST_RELATIVE_VARIANCE = 1e-10
-"""Below this share of the largest (scaled) variance a direction counts as constant."""
-
+_LEAST_RELATIVE_VARIANCE = 1e-10  # Below this share of the largest (scaled) variance a direction counts as constant
+# Below this share of its mean a feature's spread is rounding, not data: a mean of 2**18 rows, summed one after the
+# other, is right to 2**18 units in the last place
 _LEAST_RELATIVE_SPREAD = 1e-10
-"""Below this share of its mean a feature's spread is rounding, not data: a mean of 2**18 rows,
-summed one after the other, is right to 2**18 units in the last place."""
 
 
 def find_varying(mean: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.bool_]:

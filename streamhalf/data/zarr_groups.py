@@ -38,8 +38,7 @@ from streamhalf.redact import endpoint_in, one_line, printable, without_secrets
 _CONNECT_PAUSES = (0.0, 0.5, 1.0)  # before attempts: a server that is just starting is met
 _ANSWER_SECONDS = 5.0
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError")
-_START = 4096
-"""Characters of a file that tell what it is."""
+_START = 4096  # Characters of a file that tell what it is
 
 
 def open_group(url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> zarr.Group:
@@ -150,8 +149,7 @@ def _kind_of_file(path: str) -> str:
     )
 
 
-ATTRIBUTE = "feature_names"
-"""Of an array or a group, a list with one name for each feature."""
+ATTRIBUTE = "feature_names"  # Of an array or a group, a list with one name for each feature
 
 
 def names_of_array(X: Any, field: str) -> tuple[str, ...]:
@@ -328,9 +326,7 @@ def _bucket_problem(address: Address) -> str | None:
     return None
 
 
-MARKS = "streamhalf"
-"""Group attribute with what the store is, and if it is complete."""
-
+MARKS = "streamhalf"  # Group attribute with what the store is, and if it is complete
 _METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 

@@ -22,7 +22,6 @@ from zarr.storage import LocalStore
 from streamhalf.data.block import RowRange
 
 _DECODERS: dict[type, str] = {ZstdCodec: "zstd", BloscCodec: "blosc", GzipCodec: "gzip"}
-
 zarrs: Any
 try:
     import zarrs

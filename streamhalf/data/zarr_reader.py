@@ -26,12 +26,8 @@ from streamhalf.errors import DataError
 from streamhalf.paths import retrying
 from streamhalf.redact import one_line
 
-GRID_ROWS = 1024
-"""Blocks that need not be whole chunks are cut at multiples of this many rows."""
-
-MISSING = "is missing from the store"
-"""In the message about a chunk that does not exist."""
-
+GRID_ROWS = 1024  # Blocks that need not be whole chunks are cut at multiples of this many rows
+MISSING = "is missing from the store"  # In the message about a chunk that does not exist
 _CHANGED = (
     "its checksum does not fit its content, so the object was changed or damaged after it was written; restore it"
 )

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 logger = logging.getLogger("streamhalf")
-
 _LOOK_SECONDS = 2.0  # without news, after which the cluster is asked who still works
 _GLANCE_SECONDS = 10.0  # with news: a worker may be lost or paused while others work
 _BUSY_FACTOR = 10  # times as long a pass may be without progress where workers do execute tasks
@@ -41,9 +40,8 @@ _EXECUTING = ("executing", "long-running", "cancelled", "resumed")  # tasks that
 _SCATTER_NBYTES = 64 << 20  # of rows in memory at a time: most go through the scheduler
 _EMBEDDED_NBYTES = 1 << 15  # a larger context is not carried by every task
 _MOST_ATTEMPTS = 5  # of one pass, where workers were lost that held rows in memory
-
+# The remedy when a run has ended early
 RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
-"""The remedy when a run has ended early."""
 
 
 class ThreadsEngine(Engine):

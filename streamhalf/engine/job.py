@@ -55,8 +55,7 @@ class SharedRows:
         return id(self.owner), self.rows
 
 
-OnProgress: TypeAlias = Callable[[int], None]
-"""Called in the driving process with the rows of each task that is done."""
+OnProgress: TypeAlias = Callable[[int], None]  # Called in the driving process with the rows of each task that is done
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,9 +24,7 @@ from streamhalf.reductions.candidates import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.results import Record, from_json, replace, to_json
 
-TOPIC = "streamhalf"
-"""Topic of a Dask scheduler's event log that the messages go to."""
-
+TOPIC = "streamhalf"  # Topic of a Dask scheduler's event log that the messages go to
 _MOST_SLABS = 80
 
 
@@ -40,8 +38,8 @@ class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
     interrupted: bool = False
 
 
+# An event, and the time at which it happened in seconds since the epoch
 Happening: TypeAlias = tuple[float, Event | RunClosed]
-"""An event, and the time at which it happened in seconds since the epoch."""
 
 
 class Message(Record, frozen=True):
@@ -90,9 +88,7 @@ def coarsen(slabs: Slabs) -> Slabs:
 
 
 SECONDS_BETWEEN_COUNTS = 1.0
-_SHARE_BETWEEN_COUNTS = 0.02
-"""Share of the time of a pass that lies between two messages, at least."""
-
+_SHARE_BETWEEN_COUNTS = 0.02  # Share of the time of a pass that lies between two messages, at least
 _MOST_TALLIES = 8
 _tallies: dict[tuple[str, str], Tally] = {}
 _tallies_lock = threading.Lock()

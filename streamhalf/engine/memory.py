@@ -26,20 +26,13 @@ from streamhalf.results import Notice, NoticeCode
 if TYPE_CHECKING:
     from streamhalf.engine.job import Engine
 
-TASK_NBYTES = 512 << 20
-"""Limit of the partials of one task: sizes of samples, slabs and batches follow from it."""
-
+TASK_NBYTES = 512 << 20  # Limit of the partials of one task: sizes of samples, slabs and batches follow from it
+# Blocks of rows that a task holds: stored bytes, decoded rows, a transformed copy, scratch, and the rows to come
 TASK_COPIES = 5
-"""Blocks of rows that a task holds: stored bytes, decoded rows, a transformed copy, scratch, and
-the rows to come."""
-
+# A process beside its tasks: interpreter, libraries, compiled kernels (250 MiB before the first pass, 315 with those
+# of the search for L), messages
 PROCESS_NBYTES = 320 << 20
-"""A process beside its tasks: interpreter, libraries, compiled kernels (250 MiB before the first pass, 315
-with those of the search for L), messages."""
-
-KEPT_SHARE = 0.5
-"""Of the memory that tasks leave, for chunks from remote stores; the rest is a margin."""
-
+KEPT_SHARE = 0.5  # Of the memory that tasks leave, for chunks from remote stores; the rest is a margin
 _USED = 0.8  # of the available memory, for tasks of this process; Dask's workers pause there
 _UNKNOWN = 2 << 30  # memory of a process where nothing says how much there is
 _UNLIMITED = 1 << 60  # what control groups of version 1 say where there is no limit

@@ -26,21 +26,15 @@ from streamhalf.reductions.row_view import measure
 from streamhalf.results import PassRecord
 
 R = TypeVar("R")
-
+# Called with each task's partial in the task's own process, for live views; never raises
 Tell: TypeAlias = Callable[[Any], None]
-"""Called with each task's partial in the task's own process, for live views; never raises."""
-
-MAX_TASKS = 4096
-"""More tasks than this only burden the scheduler: neighbouring blocks share a task."""
-
+MAX_TASKS = 4096  # More tasks than this only burden the scheduler: neighbouring blocks share a task
 _TASK_NBYTES = 4 * BLOCK_NBYTES
+# Tasks of a pass where it has as many blocks: for six workers, however few rows; and two for each thread of 200
+# workers of four, where each task has `LEAST_NBYTES` to read. The machine is not asked: the tree of partials is a
+# part of the answer.
 _FEW_TASKS, _MANY_TASKS = 12, 1600
-"""Tasks of a pass where it has as many blocks: for six workers, however few rows; and two for each
-thread of 200 workers of four, where each task has `LEAST_NBYTES` to read. The machine is not
-asked: the tree of partials is a part of the answer."""
-
-_FAN_NBYTES = 64 << 20
-"""Partials that one task combines take so much at most, where that is three of them or more."""
+_FAN_NBYTES = 64 << 20  # Partials that one task combines take so much at most, where that is three of them or more
 
 
 @dataclass(frozen=True, slots=True, eq=False)

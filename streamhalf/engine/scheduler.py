@@ -49,22 +49,19 @@ if TYPE_CHECKING:
     from distributed import Client
 
 logger = logging.getLogger("streamhalf")
-
 _WHERE = "the section `streamhalf` of Dask's configuration"
-
+# Our schedulers, by values of Dask's own setting `scheduler`
 _DASK_SCHEDULERS = {
     **dict.fromkeys(("threads", "threading"), "threads"),
     **dict.fromkeys(("sync", "synchronous", "single-threaded"), "serial"),
     **dict.fromkeys(("processes", "multiprocessing"), "processes"),
 }
-"""Our schedulers, by values of Dask's own setting `scheduler`."""
-
+# Of worker processes that end with the run: memory is used again. Dask has malloc give it back at once, so that the
+# kernel clears every page anew for each block of rows.
 _OWN_MALLOC = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
 }
-"""Of worker processes that end with the run: memory is used again. Dask has malloc give it back at
-once, so that the kernel clears every page anew for each block of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

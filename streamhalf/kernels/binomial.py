@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, betaln, xlog1py, xlogy
 
 Array = NDArray[np.float64]
-
 _HALVINGS = 64  # of an interval of length one at most: its ends are then neighbouring numbers
 
 

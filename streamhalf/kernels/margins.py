@@ -16,7 +16,6 @@ from streamhalf import kernels
 Rows = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
 _PIECE = 16_384  # rows whose float64 copies stay in cache
 _SMALLEST, _LARGEST = 1e-140, 1e140  # lengths whose squares neither vanish nor overflow
 _LEAST = 1e-290  # the inverses of shorter lengths overflow

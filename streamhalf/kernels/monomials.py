@@ -28,7 +28,6 @@ from streamhalf.kernels.margins import frozen
 Rows = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
 SUB_BATCH_NBYTES = 4 << 20  # feature matrices are built and multiplied in pieces of about this size: cache, not memory
 _AFFINE_ROWS = 4096
 _MANY = 256  # from this size on all vectors cost several times what the values and one vector do

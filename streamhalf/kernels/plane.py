@@ -15,7 +15,6 @@ from streamhalf.kernels.margins import frozen, margins, padded
 
 Rows = NDArray[np.floating[Any]]
 Array = NDArray[np.float64]
-
 _SHORT = 1e-140  # the squares of shorter normals vanish
 _ROUNDING = 1e-12  # share of a squared length that rounding may hide; it is counted against agreement
 _UNIT = float(np.finfo(np.float64).eps)

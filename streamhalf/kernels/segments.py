@@ -15,7 +15,6 @@ from scipy.special import chdtri, ndtri
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
 MOST_SEGMENTS = 256
 ROWS_PER_SEGMENT = 32  # at least about so many rows of a pass in every segment
 

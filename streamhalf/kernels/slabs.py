@@ -19,7 +19,6 @@ from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
 
 Rows = NDArray[np.floating[Any]]
 Array = NDArray[np.float64]
-
 _PRODUCT_ENTRIES = 10_000  # one small matrix product takes as long as so many products of two features of one row
 
 

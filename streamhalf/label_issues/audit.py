@@ -68,33 +68,19 @@ from streamhalf.testers.wedge import WedgeTester
 if TYPE_CHECKING:
     import pandas as pd
 
+# Every feature about its mean, by its spread: where no transform of a fit says what is far. So it is for models
+# without a run, and for runs that were left with the rows as they are stored and no proof: in raw units the feature
+# with the largest numbers would rank alone.
 STANDARDISED = "standardised"
-"""Every feature about its mean, by its spread: where no transform of a fit says what is far.
-
-So it is for models without a run, and for runs that were left with the rows as they are stored and
-no proof: in raw units the feature with the largest numbers would rank alone."""
-
-MOST_RECORDED = 100
-"""Suspects in the record; the others are in the table."""
-
+MOST_RECORDED = 100  # Suspects in the record; the others are in the table
 _SAMPLE_ROWS = 65_536
+# Rows that issues are compared with, by feature and by columns of the user
 _COMPARED_ROWS, _COMPARED_KEPT = 1 << 18, 1 << 16
-"""Rows that issues are compared with, by feature and by columns of the user."""
-
-_SMALL = 4
-"""A partial takes one part in so many of what it may."""
-
-_MOST_DRAWN = 100_000
-"""Rows of a review, and sets in conflict."""
-
-_PROOF_ROWS = 1 << 15
-"""Rows among which sets in conflict are looked for."""
-
-_MOST_AT_ONCE = 1 << 20
-"""Suspects that are on their way to a file."""
-
-_ROUNDS = 5
-"""Of the second look: chosen on the ten tables of `scripts/compare_audit --tables`."""
+_SMALL = 4  # A partial takes one part in so many of what it may
+_MOST_DRAWN = 100_000  # Rows of a review, and sets in conflict
+_PROOF_ROWS = 1 << 15  # Rows among which sets in conflict are looked for
+_MOST_AT_ONCE = 1 << 20  # Suspects that are on their way to a file
+_ROUNDS = 5  # Of the second look: chosen on the ten tables of `scripts/compare_audit --tables`
 
 
 @dataclass(frozen=True, slots=True, eq=False)

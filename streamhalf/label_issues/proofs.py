@@ -18,13 +18,9 @@ from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.results.audit import ConflictSet, ConflictSets
 from streamhalf.results.results import Claim
 
-_POOL = 24
-"""Rows a linear program chooses from, for each of its equations."""
-
+_POOL = 24  # Rows a linear program chooses from, for each of its equations
 _LEAST_WEIGHT = 1e-9
-
-_ANY_BITS = 4096
-"""As many as any finite numbers need."""
+_ANY_BITS = 4096  # As many as any finite numbers need
 
 
 def find_sets(

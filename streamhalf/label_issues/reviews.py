@@ -17,16 +17,10 @@ from streamhalf.errors import DataError
 from streamhalf.reductions.suspects import DrawnStrata, Stratum
 from streamhalf.results.audit import CountInterval, ReviewRecord, StratumRecord
 
-ANSWER = "wrong"
-"""The column that the reviewer fills."""
-
+ANSWER = "wrong"  # The column that the reviewer fills
 _DESIGN = ("stratum", "draw", "stratum_rows", "data_rows")
-
-REVIEW_COLUMNS = ("row", "given_label", ANSWER, "label_score", *_DESIGN)
-"""Columns of the table that goes to a reviewer."""
-
+REVIEW_COLUMNS = ("row", "given_label", ANSWER, "label_score", *_DESIGN)  # Columns of the table that goes to a reviewer
 _RESTORE = "restore what --review wrote and fill its column wrong alone"
-
 _ANSWERS: dict[str, bool | None] = {
     **dict.fromkeys(("1", "y", "yes", "true", "wrong"), True),
     **dict.fromkeys(("0", "n", "no", "false", "right", "ok"), False),

@@ -19,11 +19,8 @@ from streamhalf.results import Gathering
 LEVEL = 0.01
 _MOST_NAMED = 20
 _MOST_SEGMENTS = 64
-_MOST_TEXTS = 64
-"""Values of a column of text that are looked at, the most frequent ones."""
-
-_Look = tuple[str, str, int, int]
-"""Column, value, issues with it, rows with it."""
+_MOST_TEXTS = 64  # Values of a column of text that are looked at, the most frequent ones
+_Look = tuple[str, str, int, int]  # Column, value, issues with it, rows with it
 
 
 def gatherings(

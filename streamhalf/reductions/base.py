@@ -16,9 +16,8 @@ from streamhalf.data.block import Block
 
 P = TypeVar("P")
 R = TypeVar("R")
-
+# Names of the dimensions of a result's arrays and numbers, by attribute (`streamhalf.lazy`)
 Dims: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Names of the dimensions of a result's arrays and numbers, by attribute (`streamhalf.lazy`)."""
 
 
 class Reduction(Generic[P, R]):

@@ -107,9 +107,9 @@ class SlabCovariance(Reduction[SlabProducts, SlabCovarianceResult]):
         return 8 * len(self.candidates) * (len(self.edges) + 1) * (dim * (dim + 1) // 2 + 1)
 
 
+# Thresholds lie so close together about the given one, and further away at a fiftieth of the distance, up to where no
+# rows are left
 _FINEST, _GROWTH, _REACH = 2e-5, 1.02, 1e3
-"""Thresholds lie so close together about the given one, and further away at a fiftieth of the
-distance, up to where no rows are left."""
 
 
 @cache
@@ -160,8 +160,7 @@ def _best_offset(counts: NDArray[np.int64], deviations: int) -> float:
     return 0.0 if gain <= deviations * math.sqrt(between) else float(offsets[best])
 
 
-_FEW_FEATURES = 32
-"""Up to so many features the products of all pairs are written out; of more BLAS is faster."""
+_FEW_FEATURES = 32  # Up to so many features the products of all pairs are written out; of more BLAS is faster
 
 
 @dataclass(frozen=True, slots=True, eq=False)

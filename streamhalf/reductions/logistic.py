@@ -15,18 +15,14 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
 
 _SUB_BATCH_NBYTES = 4 << 20
-
+# Times half the squared length of the weights, as scikit-learn does by default, and of the intercept, which would run
+# away where all labels are the same
 PENALTY, INTERCEPT_PENALTY = 1.0, 1e-3
-"""Times half the squared length of the weights, as scikit-learn does by default, and of the
-intercept, which would run away where all labels are the same."""
-
 _SETTLED, _MOST_STEPS, _MOST_HALVINGS = 1e-6, 50, 30
-
 _FEATURE, _MOST_FEATURE = 2.0**12, 2.0**23
+# Parts of a standard deviation, of a residual and of a loss that whole numbers count, and the largest such numbers:
+# sums of 2^13 products are exact in float64, those of 2^24 in int64
 _RESIDUAL, _LOSS, _MOST_LOSS = 2.0**16, 2.0**20, 2.0**38
-"""Parts of a standard deviation, of a residual and of a loss that whole numbers count, and the
-largest such numbers: sums of 2^13 products are exact in float64, those of 2^24 in int64."""
-
 _EXACT_ROWS = 1 << 13
 
 

@@ -14,16 +14,10 @@ from streamhalf.kernels.margins import frozen, padded
 from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.reductions.base import Counts, Reduction
 
-_OCTAVES, _PARTS = 64, 4
-"""Powers of two above and below 1 that bins tell apart, and bins to each: at most 19% wide."""
-
+_OCTAVES, _PARTS = 64, 4  # Powers of two above and below 1 that bins tell apart, and bins to each: at most 19% wide
 _SIDE = 2 * _OCTAVES * _PARTS
-
-_FIRST = (1022 - _OCTAVES) * _PARTS
-"""Upper bits of the smallest size that has a bin to itself."""
-
-N_BINS = 2 * _SIDE
-"""Bins on both sides of a plane; they rise with margins, and 0 is the first of its side."""
+_FIRST = (1022 - _OCTAVES) * _PARTS  # Upper bits of the smallest size that has a bin to itself
+N_BINS = 2 * _SIDE  # Bins on both sides of a plane; they rise with margins, and 0 is the first of its side
 
 
 def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:

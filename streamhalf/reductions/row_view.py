@@ -24,16 +24,11 @@ from streamhalf.reductions.base import Reduction
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-
-PIECE_NBYTES = 4 << 20
-"""Features, in float64, of the rows of one piece: what is made of them stays in cache."""
-
-_WAITING_NBYTES = 1 << 20
-"""Rows wait for a statistic until they are so many bytes, and several times its partial."""
-
+PIECE_NBYTES = 4 << 20  # Features, in float64, of the rows of one piece: what is made of them stays in cache
+_WAITING_NBYTES = 1 << 20  # Rows wait for a statistic until they are so many bytes, and several times its partial
+# A frame whose sample is no smaller than this part of another looks at that one: to take half of the rows out costs
+# more than to look at all of them
 _NEARLY = 0.45
-"""A frame whose sample is no smaller than this part of another looks at that one: to take half of
-the rows out costs more than to look at all of them."""
 
 
 @dataclass(frozen=True, slots=True)

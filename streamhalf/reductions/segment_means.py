@@ -53,9 +53,7 @@ class SegmentSums:
                 yield block.cut(slice(start, min(start + step, window.stop))), self.sums[segment]
 
 
-_ROUNDING = 1e-9
-"""A variance below this share of the mean square is rounding."""
-
+_ROUNDING = 1e-9  # A variance below this share of the mean square is rounding
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -155,15 +153,10 @@ def _central_moments(
     )
 
 
-EDGES = (-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0)
-"""Of the slabs, in v·x - t of the transform."""
-
-MOST_PAIRED = 32
-"""Up to so many features the products of all pairs are compared."""
-
+EDGES = (-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0)  # Of the slabs, in v·x - t of the transform
+MOST_PAIRED = 32  # Up to so many features the products of all pairs are compared
 _MOST_SEGMENTS = 32
-_PIECE = 8_192
-"""Rows whose products stay in cache."""
+_PIECE = 8_192  # Rows whose products stay in cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,14 +24,9 @@ from streamhalf.kernels.slabs import (
 )
 from streamhalf.reductions.base import Reduction
 
-LARGEST_EDGE = 3.0
-"""Beyond this margin N(0, 1) has 0.3% of its mass: one slab on each side takes the rest."""
-
-SMALLEST_ERROR = 2e-3
-"""Below this error the slabs nearest to the boundary get no finer."""
-
-TAILS = (0.95, 0.98, 0.995)
-"""Shares of the rows that have smaller margins along a second direction, for the last edges."""
+LARGEST_EDGE = 3.0  # Beyond this margin N(0, 1) has 0.3% of its mass: one slab on each side takes the rest
+SMALLEST_ERROR = 2e-3  # Below this error the slabs nearest to the boundary get no finer
+TAILS = (0.95, 0.98, 0.995)  # Shares of the rows that have smaller margins along a second direction, for the last edges
 
 
 def certificate_edges(error: float, *, ratio: float = 1.06) -> NDArray[np.float64]:

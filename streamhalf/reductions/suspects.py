@@ -22,9 +22,8 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.margin_counts import log_odds
 from streamhalf.results.quality import CalibrationRecord
 
-MOST_VALUES = 8
-"""Bins of a feature: its values, if a sample has no more, or eighths of the rows."""
-
+MOST_VALUES = 8  # Bins of a feature: its values, if a sample has no more, or eighths of the rows
+# A listed row: the key that ranks it, and what is written of it
 ROW = np.dtype(
     [
         ("row", np.int64),
@@ -37,8 +36,6 @@ ROW = np.dtype(
         ("agreed", np.bool_),
     ]
 )
-"""A listed row: the key that ranks it, and what is written of it."""
-
 Listed = NDArray[np.void]
 
 

@@ -19,12 +19,9 @@ from streamhalf.report.words import count, number, percent
 from streamhalf.results import AuditResult, CalibrationRecord, ReviewRecord, Segment, Suspect
 
 _BARS = "▁▂▃▄▅▆▇█"
-_SPARKS = 64
-"""Segments that fit on a line."""
-
+_SPARKS = 64  # Segments that fit on a line
+# Segments in a figure, and rows that each has at least: the share of a few is chance
 _MOST_STEPS, _LEAST_ROWS = 256, 50
-"""Segments in a figure, and rows that each has at least: the share of a few is chance."""
-
 _GATHERING: Cells = {
     "where": lambda one: f"{one.column}: {one.value}" if one.column else one.value,
     "share of rows": lambda one: percent(one.share),

@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     from bokeh.document import Document
     from distributed import Client, Scheduler
 
+# The page of the dashboard, and the same without its frame: what a lab extension lists
 MENU, BARE = "/streamhalf", "/individual-streamhalf"
-"""The page of the dashboard, and the same without its frame: what a lab extension lists."""
-
 SECONDS_BETWEEN_MESSAGES = 0.4
-_COUNTS_PER_SECOND = 3
-"""Messages of all workers together, at most."""
-
+_COUNTS_PER_SECOND = 3  # Messages of all workers together, at most
 _REDRAW_MS = 500
 _CLOSE_SECONDS = 2.0
 _COMPLETE = RunClosed()
@@ -121,8 +118,7 @@ async def _add_page(dask_scheduler: Scheduler) -> str:
     return ""
 
 
-dask_setup = _add_page
-"""Entry point of `dask scheduler --preload`."""
+dask_setup = _add_page  # Entry point of `dask scheduler --preload`
 
 
 def _draw(board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:

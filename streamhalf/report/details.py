@@ -183,21 +183,11 @@ def shown_candidate(result: FitResult) -> int | None:
     return result.chosen if result.chosen in path or not path else path[-1]
 
 
-_LEAST_RELATIVE_VARIANCE = 1e-9
-"""Below this share of its mean square a feature's variance is rounding: it is constant."""
-
-_MOST_RELATIVE_MEAN = 300.0
-"""In units of the spread; beyond it the shape drowns in the rounding of fourth powers."""
-
-_LARGEST = 1e30
-"""Beyond it powers overflow, and nothing is known about the shape."""
-
-_SHAPE = 0.15
-"""Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
-
-_FEW_VALUES = 0.05
-"""Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
-
+_LEAST_RELATIVE_VARIANCE = 1e-9  # Below this share of its mean square a feature's variance is rounding: it is constant
+_MOST_RELATIVE_MEAN = 300.0  # In units of the spread; beyond it the shape drowns in the rounding of fourth powers
+_LARGEST = 1e30  # Beyond it powers overflow, and nothing is known about the shape
+_SHAPE = 0.15  # Normalised Hermite moment of a standardised feature from which its shape is not Gaussian
+_FEW_VALUES = 0.05  # Excess of tails over skew² + 1 below which a feature has two values, or nearly so
 _REPLACE = "Transform {} by QuantileTransformer or PowerTransformer (Yeo-Johnson); other tests may still reject them."
 
 
@@ -321,8 +311,8 @@ def _degree(one: TestResult) -> int:
     return len(_leading_moment(one)) if one.tester == leading.MOMENTS and one.evidence else 2
 
 
+# By feature, what is wrong with its shape and how much; features without a fault are absent
 Shapes: TypeAlias = dict[int, tuple[Cause, float]]
-"""By feature, what is wrong with its shape and how much; features without a fault are absent."""
 
 
 def _measured_shapes(measured: DiagnosticsRecord) -> Shapes:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from distributed import Scheduler
     from distributed.diagnostics.plugin import SchedulerPlugin
 
+# Fills the document of one viewer; gets the scheduler and what the dashboard's templates need
 Draw: TypeAlias = "Callable[[Scheduler, dict[str, Any], Document], None]"
-"""Fills the document of one viewer; gets the scheduler and what the dashboard's templates need."""
 
 
 def logged(scheduler: Scheduler, topic: str) -> list[Any]:

@@ -17,12 +17,8 @@ from streamhalf.report.tables import Cells, Table, candidate_table, evidence_tab
 from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
 from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, Result, TestResult
 
-_MOST_FEATURES = 64
-"""Columns of a figure that can still be told apart."""
-
-_MOST_BARS = 30
-"""Weights that are drawn, the largest first."""
-
+_MOST_FEATURES = 64  # Columns of a figure that can still be told apart
+_MOST_BARS = 30  # Weights that are drawn, the largest first
 _MOMENTS = ("he₁ mean", "he₂ scale", "he₃ skew", "he₄ tails")
 _MARGIN = "distance from the boundary"
 Array = NDArray[np.float64]

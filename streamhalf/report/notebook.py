@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Result: TypeAlias = MomentTestResult | FitResult | CertifyResult
-
 _SECONDS_BETWEEN_DRAWINGS = 0.25
 _MOST_WEIGHTS = 8
 _MOST_SUSPECTS = 10

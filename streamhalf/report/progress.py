@@ -19,14 +19,9 @@ from streamhalf.report.live import PassView, RunView
 from streamhalf.report.words import human_count, notice_words, of_limit, pass_words
 from streamhalf.results import PassRecord, Role, replace, to_json, worst_of
 
-_NAME, _BAR = 11, 20
-"""Columns for the name of a pass, and of its bar."""
-
-_SEARCH = "search"
-"""The name of the search for the lower bound on a progress line."""
-
-_WIDE = 90
-"""Columns of a terminal from which on a share says of what it is."""
+_NAME, _BAR = 11, 20  # Columns for the name of a pass, and of its bar
+_SEARCH = "search"  # The name of the search for the lower bound on a progress line
+_WIDE = 90  # Columns of a terminal from which on a share says of what it is
 
 
 @contextmanager

@@ -15,21 +15,12 @@ from markupsafe import Markup, escape
 
 from streamhalf.report.words import number
 
+# Widths that keep labels apart: of an average letter, of a bold one, of a digit on an axis
 LETTER, BOLD, DIGIT = 7.0, 8.0, 8.0
-"""Widths that keep labels apart: of an average letter, of a bold one, of a digit on an axis."""
-
-_LARGEST_DRAWN = 1e100
-"""Beyond this, differences of coordinates could overflow."""
-
-FARTHEST = 25.0
-"""Times a limit at which bars end: beyond, the limit itself would vanish."""
-
-_BESIDE = 2.0
-"""In widths of the bars of a ladder: a value farther away than this is beyond its axis."""
-
-_STEEP = 0.94
-"""Sine of 70 degrees, by which names of columns are turned that have no room side by side."""
-
+_LARGEST_DRAWN = 1e100  # Beyond this, differences of coordinates could overflow
+FARTHEST = 25.0  # Times a limit at which bars end: beyond, the limit itself would vanish
+_BESIDE = 2.0  # In widths of the bars of a ladder: a value farther away than this is beyond its axis
+_STEEP = 0.94  # Sine of 70 degrees, by which names of columns are turned that have no room side by side
 _SHADES = 20
 Place = Callable[[float], float]
 

@@ -37,8 +37,8 @@ from streamhalf.results import (
 from streamhalf.testers import WORDS
 from streamhalf.testers.leading import SCALED_BY_ETA, telling_evidence
 
+# Columns of a table: a label, and how to write its cell for one record
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
-"""Columns of a table: a label, and how to write its cell for one record."""
 
 
 @dataclass(frozen=True, slots=True)

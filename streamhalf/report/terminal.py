@@ -21,9 +21,8 @@ from streamhalf.report.voices import Face, face_of, has_one_class
 from streamhalf.report.words import ABSENT, Names, about, constant, count, nbytes, number
 from streamhalf.testers.leading import leading_rejection
 
-_BESIDE = ("sample", "regression", "certificate")
-"""Passes that test nothing and take no rows from others."""
-
+_BESIDE = ("sample", "regression", "certificate")  # Passes that test nothing and take no rows from others
+# How verdicts, outcomes and answers look
 _STYLES = {
     r"(?i)(\d+ )?(passed|accepted)": "green",
     r"(?i)certified": "cyan",
@@ -33,8 +32,6 @@ _STYLES = {
     "yes": "green",
     "NO": "bold red",
 }
-"""How verdicts, outcomes and answers look."""
-
 _STYLED = ("outcome", "outcomes", "holds")
 _TONES = {"good": "bold green", "bad": "bold yellow", "open": "bold yellow"}
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")

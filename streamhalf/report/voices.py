@@ -19,27 +19,17 @@ from streamhalf.report.svg import Ladder
 from streamhalf.report.words import Names, about, at_least, at_most, percent
 from streamhalf.results import FitResult, MomentTestResult, NoticeCode, PromiseCode, Quality, Result, Verdict
 
-MOST_SAID = 3
-"""Caveats and pieces of advice together: the first caveat and the first advice come first."""
-
-_TIGHT = 1.5
-"""The factor up to which nothing is said about a tighter bound."""
-
-_NEAR_BEST = 1.1
-"""The factor up to which no linear classifier is worth looking for."""
-
-_MORE_ROWS = 20
-"""Times the rows at hand: nobody is advised to gather more than these."""
-
+MOST_SAID = 3  # Caveats and pieces of advice together: the first caveat and the first advice come first
+_TIGHT = 1.5  # The factor up to which nothing is said about a tighter bound
+_NEAR_BEST = 1.1  # The factor up to which no linear classifier is worth looking for
+_MORE_ROWS = 20  # Times the rows at hand: nobody is advised to gather more than these
+# Notices of the first screen, the most important first
 _CAVEATS = (
     *(NoticeCode.ERRORS_DISAGREE, NoticeCode.ERRORS_CLUSTER, NoticeCode.NEARLY_ONE_CLASS),
     *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.EPS_NOT_REACHED),
     *(NoticeCode.ROWS_IN_ORDER, NoticeCode.REPEATED_ROWS, NoticeCode.NO_ROOM),
 )
-"""Notices of the first screen, the most important first."""
-
 _UNFIT = "No promise against chosen label flips (rejected):"
-
 SIGNS = {"good": "✓", "bad": "!", "open": "?"}
 
 

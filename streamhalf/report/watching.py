@@ -17,6 +17,7 @@ from streamhalf.report.terminal import show_table
 from streamhalf.report.words import about, count, degrees, number, percent
 from streamhalf.results import IN_DEVIATIONS, Drift, DriftStatement, WatchResult
 
+# What each kind of comparison is called, before its subject
 _KINDS = {
     "means": "mean of",
     "spreads": "spread of",
@@ -27,8 +28,6 @@ _KINDS = {
     "labels": "labelled",
     "errors": "error",
 }
-"""What each kind of comparison is called, before its subject."""
-
 _SIGNS = {Drift.STEADY: ("✓", "bold green"), Drift.DRIFTED: ("✗", "bold red"), Drift.INCONCLUSIVE: ("?", "bold yellow")}
 _MOST_LOOKS, _MOST_FEATURES = 60, 40
 _HIGHEST = 1e6

@@ -14,11 +14,8 @@ from streamhalf import results
 from streamhalf.redact import plural
 from streamhalf.results import HalfspaceClass, NoticeCode
 
-ABSENT = "–"
-"""Stands where a document has no number."""
-
+ABSENT = "–"  # Stands where a document has no number
 TAU = "probability of a wrong statement"
-
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MOST_NAMED = 5
@@ -277,9 +274,8 @@ def _slab(low: float | None, high: float | None) -> str:
 
 # codes
 
+# Tested distribution of the features, by transform
 DISTRIBUTIONS = {"isotropic": "Gaussian", "radial": "elliptical", "stored": "standard Gaussian"}
-"""Tested distribution of the features, by transform."""
-
 _TRANSFORMS = {
     "stored": "features as stored",
     "isotropic": "features centred and scaled to covariance I",
@@ -335,12 +331,11 @@ def tightening_words(advice: results.Advice) -> str:
 # notices
 
 _NAMELESS = Names()
+# Notices that promise and advice say
 _SAID = (
     *(NoticeCode.NO_ROOM, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
     *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.ERRORS_DISAGREE, NoticeCode.EPS_NOT_REACHED),
 )
-"""Notices that promise and advice say."""
-
 _PHRASES = {
     NoticeCode.LABELS_ABSENT: (
         "no labels named {array}: features alone were tested. If they have another name: label=... (--label NAME)."

@@ -15,12 +15,9 @@ import numpy as np
 from streamhalf.errors import DataError
 
 T = TypeVar("T")
-
 replace = msgspec.structs.replace
-
+# msgspec prepares a class at its first use, which must not happen in two threads at once
 _CONVERTING = threading.Lock()
-"""msgspec prepares a class at its first use, which must not happen in two threads at once."""
-
 _LARGEST = float(np.finfo(np.float64).max)
 
 

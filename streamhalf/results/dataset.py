@@ -16,7 +16,6 @@ from streamhalf.results.quality import CertificateRecord
 from streamhalf.results.results import FitResult
 
 Variables: TypeAlias = dict[str, xr.Variable]
-
 _CANDIDATE_WORDS = {
     "delta": "scale of the localisation (1: the Chow direction)",
     "step": "distance from the candidate before",
@@ -43,11 +42,11 @@ _PASS_WORDS = {
     "bytes_moved": "bytes that came over the network",
     "requests": "requests to the storage",
 }
+# Coordinates beside those that are named like their dimension
 _COORDINATES = {
     *("feature_name", "candidate_method", "tester_name", "tester_pass", "angle_low", "angle_high", "angle_family"),
     *("slab_low", "slab_high", "edge_slab_low", "edge_slab_high"),
 }
-"""Coordinates beside those that are named like their dimension."""
 
 
 def to_dataset(result: FitResult) -> xr.Dataset:

@@ -29,10 +29,9 @@ from streamhalf.results import (
 T = TypeVar("T")
 R = TypeVar("R", FitResult, FitResult | CertifyResult)
 Storage: TypeAlias = Mapping[str, Any] | None
-
 _LARGEST_RECORD = 64 << 20
 _MOST_DIGITS = 20
-
+# By schema: the class of a document, what to call it, and the command that writes it
 _KINDS: dict[str, tuple[type[Any], str, str]] = {
     "streamhalf-fit-1": (FitResult, "a result of fit", "fit"),
     "streamhalf-certificate-1": (CertifyResult, "a certificate (of certify)", "certify"),
@@ -41,7 +40,6 @@ _KINDS: dict[str, tuple[type[Any], str, str]] = {
     "streamhalf-conflicts-1": (ConflictSets, "sets in conflict (of audit --proofs)", "audit"),
     "streamhalf-watch-1": (WatchResult, "a result of watch", "watch"),
 }
-"""By schema: the class of a document, what to call it, and the command that writes it."""
 
 
 def write_json(path: AnyPath, record: Any, *, storage_options: Storage = None) -> None:

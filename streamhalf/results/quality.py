@@ -13,14 +13,10 @@ from streamhalf.results.codes import HalfspaceClass, Record, Verdict, replace
 from streamhalf.results.parts import ErrorRecord, Evidence, LabelErrors, PromiseRecord, TestResult, TransformRecord
 
 _RELIABILITY_BINS = 15
-
-_SURE = 1e-4
-"""Probabilities nearer to 0 or 1 than this count as much when rows are ranked."""
-
+_SURE = 1e-4  # Probabilities nearer to 0 or 1 than this count as much when rows are ranked
+# Part of a class's mean probability from which a row is an issue. Chosen on ten tables: there, more flipped labels
+# are found than by confident learning with cross-validated regression, at a higher precision (docs/audit.md).
 _STRICTNESS = 0.9
-"""Part of a class's mean probability from which a row is an issue. Chosen on ten tables: there, more flipped labels
-are found than by confident learning with cross-validated regression, at a higher precision (docs/audit.md)."""
-
 _MOST_STEPS = 100
 
 
@@ -256,8 +252,7 @@ class CertificateRecord(Record, frozen=True):
         return next((one for one in self.bounds if one.through is through), None)
 
 
-_CHANCE = 2.0
-"""In standard errors: beyond it, a held-out error exceeds that of all rows by more than chance."""
+_CHANCE = 2.0  # In standard errors: beyond it, a held-out error exceeds that of all rows by more than chance
 
 
 class Quality(Record, frozen=True, kw_only=True):

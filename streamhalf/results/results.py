@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 COMMAND: ContextVar[str] = ContextVar("command line of this run", default="")
-
 SettingValue = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -264,8 +263,7 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
         return f"<CertifyResult: {_interval(self.certificate)}, {self.data}>"
 
 
-Result: TypeAlias = FitResult | CertifyResult
-"""What is said of a classifier."""
+Result: TypeAlias = FitResult | CertifyResult  # What is said of a classifier
 
 
 def _interval(found: CertificateRecord) -> str:
@@ -273,8 +271,7 @@ def _interval(found: CertificateRecord) -> str:
     return f"on {found.n_rows:,} rows error {found.error:.4g} and {known}"
 
 
-AS_WRITTEN = "document is as written"
-"""The claim that a document has not been changed."""
+AS_WRITTEN = "document is as written"  # The claim that a document has not been changed
 
 
 class Claim(Record, frozen=True):

@@ -28,8 +28,8 @@ class Drift(StrEnum):
         return next((one for one in (cls.DRIFTED, cls.INCONCLUSIVE) if one in outcomes), cls.STEADY)
 
 
+# Kinds of statements in standard deviations; the others are shares of rows
 IN_DEVIATIONS = ("means", "spreads", "moments")
-"""Kinds of statements in standard deviations; the others are shares of rows."""
 
 
 class DriftStatement(Record, frozen=True):

@@ -18,7 +18,6 @@ from streamhalf.kernels.plane import on_positive_side
 from streamhalf.synthetic.kinds import Marginal, Noise
 
 Features: TypeAlias = NDArray[np.floating[Any]]
-
 STUDENT_T_DOF = 10
 MIXTURE_SHARE = 0.01
 MIXTURE_SCALE = 2.0
@@ -29,13 +28,10 @@ HOLE_HALF_WIDTH = 0.2
 HOLE_ATOM = 3.0
 SPIKE_SHARE = 0.1
 SPIKE_HALF_WIDTH = 0.005
-
 _FACES = np.array([-math.sqrt(3), math.sqrt(3), 0, 0, 0, 0])
-
 _LOG2_CELL_ROWS = 14
 _LOG2_CELL_VALUES = 20  # wide rows: a cell stays at 8 MiB, down to 64 rows
 _LOG2_LEAST_CELL_ROWS = 6
-
 # Rounding x to float32 moves v·x by up to 2**-24 |x|: the distribution's gap is wider than the promised one.
 _HOLE_GAP = HOLE_HALF_WIDTH + 1e-4
 
@@ -192,13 +188,8 @@ DRAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
     Marginal.HOLE: _hole,
     Marginal.SPIKE: _spike,
 }
-
-
-SHARE_TOLERANCE = 0.05
-"""By how much of the smaller class a share may miss the one asked for."""
-
-_CLOSE = 1e-5
-"""Values of v·x nearer than this may be one value of a discrete distribution, summed in another order."""
+SHARE_TOLERANCE = 0.05  # By how much of the smaller class a share may miss the one asked for
+_CLOSE = 1e-5  # Values of v·x nearer than this may be one value of a discrete distribution, summed in another order
 
 
 def normal_threshold(marginal: Marginal, v: NDArray[np.float64], positive: float) -> float | None:
@@ -309,6 +300,7 @@ def _wedge(rows: CleanRows, label: int) -> Features:
     return tangent
 
 
+# Score of each row: those with the smallest are flipped first, those with infinity never
 SCORES: dict[Noise, Callable[[CleanRows], Features]] = {
     Noise.NONE: lambda rows: np.full(len(rows.margin), math.inf),
     Noise.RANDOM: lambda rows: rows.uniforms,
@@ -319,4 +311,3 @@ SCORES: dict[Noise, Callable[[CleanRows], Features]] = {
     Noise.MINOR: lambda rows: np.where(rows.labels == rows.rare, -np.abs(rows.margin), math.inf),
     Noise.TILT: lambda rows: _wedge(rows, rows.rare),
 }
-"""Score of each row: those with the smallest are flipped first, those with infinity never."""

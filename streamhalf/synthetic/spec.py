@@ -40,9 +40,7 @@ from streamhalf.synthetic.distributions import (
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
 PILOT_ROWS = 2**20
-SAMPLE_VALUES = 2**26
-"""Of wide rows fewer are drawn to place a threshold."""
-
+SAMPLE_VALUES = 2**26  # Of wide rows fewer are drawn to place a threshold
 # a seed names a data set, so these numbers never change
 _FEATURES, _DIRECTIONS, _NOISE = (Stream.SYNTHETIC + number for number in range(3))
 
@@ -242,8 +240,7 @@ def require_integer(name: str, value: Any, low: int, high: int | None = None) ->
     return int(value)
 
 
-_CHUNK_ROWS, _CHUNK_NUMBERS = 2**18, 2**24
-"""Rows of a chunk, and features of all of them, at most."""
+_CHUNK_ROWS, _CHUNK_NUMBERS = 2**18, 2**24  # Rows of a chunk, and features of all of them, at most
 
 
 def create_store(

@@ -12,9 +12,7 @@ from streamhalf.reductions.labels import LabelCounts, LabelledRows
 from streamhalf.results import AcceptanceRate, Evidence, TestResult
 from streamhalf.testers.base import ALONG, Context, TesterWords, judged, rows_until, upper_normal_quantile
 
-ACCEPTANCE_TOLERANCE = 0.5
-"""The rate may lie within [1/2, 3/2] of its Gaussian value."""
-
+ACCEPTANCE_TOLERANCE = 0.5  # The rate may lie within [1/2, 3/2] of its Gaussian value
 _LEAST_RATE = 1e-300  # a divisor where a threshold lies so far out that the rate is 0
 
 

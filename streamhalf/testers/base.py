@@ -21,9 +21,7 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import Evidence, Outcome, Stage, TestResult, finite
 
-MOST_ROWS = 1 << 60
-"""More than any data set has: the answer where a test far out in the tails needs even more."""
-
+MOST_ROWS = 1 << 60  # More than any data set has: the answer where a test far out in the tails needs even more
 _LARGEST_EXPONENT = 600.0
 
 
@@ -74,12 +72,12 @@ class TesterWords:
     remedy: str
 
 
+# Failure and remedy of the testers along a candidate
 ALONG = (
     "Along the halfspace the features are not Gaussian.",
     "Look at the rows in the slab named above, that is at that distance from the boundary: a "
     "cluster, a gap or a rounded feature shows up there.",
 )
-"""Failure and remedy of the testers along a candidate."""
 
 
 class Tester(Protocol):

@@ -53,22 +53,11 @@ def read_tables(content: dict[str, Any]) -> tuple[Axis, Axis, dict[str, Table]]:
 DEVIATIONS, SLACKS, TABLES = read_tables(
     json.loads(resources.files(__package__).joinpath("constants.json").read_text("utf-8"))
 )
-
-LARGEST_DEVIATION = DEVIATIONS[-1]
-"""Of quadratics; beyond it no constant was found."""
-
-FINEST_SCALE = min(TABLES["flat"])
-"""Of the tables; below it no constant was looked for."""
-
-SAMPLING = 1.1
-"""Factor for sampling and for a path that drifts."""
-
-LARGEST_STEP = 2.3
-"""From one scale to the next; between scales farther apart a distribution could hide."""
-
-LEAST_SHARE = 0.25
-"""Of the finest scale's deviation: coarser ones need not go below."""
-
+LARGEST_DEVIATION = DEVIATIONS[-1]  # Of quadratics; beyond it no constant was found
+FINEST_SCALE = min(TABLES["flat"])  # Of the tables; below it no constant was looked for
+SAMPLING = 1.1  # Factor for sampling and for a path that drifts
+LARGEST_STEP = 2.3  # From one scale to the next; between scales farther apart a distribution could hide
+LEAST_SHARE = 0.25  # Of the finest scale's deviation: coarser ones need not go below
 _CLOSE = 1 + 1e-9
 
 

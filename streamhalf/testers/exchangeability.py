@@ -28,8 +28,7 @@ from streamhalf.results import (
 from streamhalf.testers.base import Context, TesterWords
 
 _LEAST_SEGMENTS = 16
-_MOST_NUMBERS = 1 << 17
-"""Sums of all quantities and segments: 1 MiB, unless features are very many."""
+_MOST_NUMBERS = 1 << 17  # Sums of all quantities and segments: 1 MiB, unless features are very many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,12 @@ from streamhalf.results import Evidence, Outcome, Role, Stage, TestResult
 from streamhalf.testers.slabs import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
+# The tester that names moments of features, and the one that is the last to name a cause
 MOMENTS, _EXTRA = "largest moment", "quadratics"
-"""The tester that names moments of features, and the one that is the last to name a cause."""
-
-_CLEAR = 3.0
-"""In limits: a deviation of the lowest degree from which on it is the cause to name."""
-
-_NAMELESS = 10.0
-"""How many times stronger a rejection must be that names directions instead of features."""
-
+_CLEAR = 3.0  # In limits: a deviation of the lowest degree from which on it is the cause to name
+_NAMELESS = 10.0  # How many times stronger a rejection must be that names directions instead of features
+# Testers about a candidate; the scale of all others is that of a step
 SCALED_BY_ETA = (SlabMassTester.name, WedgeTester.name)
-"""Testers about a candidate; the scale of all others is that of a step."""
 
 
 def is_localized(test_result: TestResult) -> bool:

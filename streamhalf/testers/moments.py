@@ -40,14 +40,11 @@ from streamhalf.results import (
 from streamhalf.testers.base import Context, TesterWords, judged, rows_until, upper_normal_quantile
 from streamhalf.testers.constants import LARGEST_DEVIATION
 
-WIDE_DIM, SKETCH_DIRECTIONS = 64, 24
-"""Above this many features, degree k is tested on a sketch of so many directions."""
-
+WIDE_DIM, SKETCH_DIRECTIONS = 64, 24  # Above this many features, degree k is tested on a sketch of so many directions
 _SHOWN = 5
+# Degree of moments whose quadratics have a null: 2 has no quadratics, and those of 6 and 8 (there polynomials of
+# degree 3 and 4) are shown but not judged
 _CALIBRATED = 4
-"""Degree of moments whose quadratics have a null: 2 has no quadratics, and those of 6 and 8 (there polynomials of
-degree 3 and 4) are shown but not judged."""
-
 _QUESTIONS = {
     "largest moment": "Do averages of products of features match those of a Gaussian?",
     "second moment": "Is the spread the same in every direction?",
@@ -55,9 +52,7 @@ _QUESTIONS = {
     "The constant of the promise rests on it; with few rows it can only reject.",
 }
 _FAILURE = "Mean, scale, correlation or shape of the features differs from a standard Gaussian."
-_COSTLY = 256
-"""With more monomials of half the degree an early look takes degree 2 alone."""
-
+_COSTLY = 256  # With more monomials of half the degree an early look takes degree 2 alone
 _REMEDY = "Whitening cures means and covariances; transform the features, or use another method."
 
 

@@ -37,9 +37,7 @@ from streamhalf.testers.base import (
 )
 
 _SHOWN = 5
-
-FARTHEST = 4.0
-"""Largest threshold that slabs reach for: beyond it all of the mass may be in one tail."""
+FARTHEST = 4.0  # Largest threshold that slabs reach for: beyond it all of the mass may be in one tail
 
 
 def slab_half_count(eta: float, threshold: float = 0.0) -> int:
@@ -199,12 +197,9 @@ def slab_subject(i: int, eta: float, half_count: int) -> SlabShare:
 
 
 COVARIANCE_LIMIT = 2.0
-
-_CENTRAL_DENSITY = 0.35
-"""Mass of a slab per width, about one half standard deviation out."""
-
+_CENTRAL_DENSITY = 0.35  # Mass of a slab per width, about one half standard deviation out
+# Slabs that a pass should have rows for, and on the side of the plane that has fewer
 _LEAST_SLABS, _LEAST_BESIDE = 20, 2
-"""Slabs that a pass should have rows for, and on the side of the plane that has fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

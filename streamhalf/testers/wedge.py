@@ -31,24 +31,16 @@ from streamhalf.testers.base import (
     upper_normal_quantile,
 )
 
+# Of beta(eta) / (eta exp(-t²/2)), which for many rows of N(0, I) and small eta is sqrt(pi/2), and sqrt(pi/2) +
+# sqrt(2/pi) where neighbours may also move by eta: they may have any threshold
 WEDGE_LIMIT, ANY_WEDGE_LIMIT = 2.5, 3.5
-"""Of beta(eta) / (eta exp(-t²/2)), which for many rows of N(0, I) and small eta is sqrt(pi/2), and sqrt(pi/2) +
-sqrt(2/pi) where neighbours may also move by eta: they may have any threshold."""
-
 _TURNING, _MOVING = math.sqrt(math.pi / 2), math.sqrt(2 / math.pi)
-
+# A scale at which N(0, I) alone takes up more of the limit is too coarse for the threshold: within eta of the plane
+# the density changes by too much. At t = 1.5 all are fine, at 1.9 those below 0.16.
 _ROOM = 0.7
-"""A scale at which N(0, I) alone takes up more of the limit is too coarse for the threshold: within eta of the plane
-the density changes by too much. At t = 1.5 all are fine, at 1.9 those below 0.16.
-"""
-
-_REACH = 9.0
-"""Beyond it lies less than 1e-18 of N(0, 1)."""
-
+_REACH = 9.0  # Beyond it lies less than 1e-18 of N(0, 1)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-
-_AMPLE = 2
-"""Times (100 + 10 d) exp(t²/2) / eta rows are looked at, which are plenty."""
+_AMPLE = 2  # Times (100 + 10 d) exp(t²/2) / eta rows are looked at, which are plenty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

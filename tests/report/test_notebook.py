@@ -215,7 +215,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     ("cell", "words"),
     [
         ("fit", {"ACCEPTED", "initial", "final"}),
-        ("result", {"Guessing"}),
+        ("result", {"Error of guessing"}),
         ("test", {"✓ Passed:"}),
         ("cancel", {"INTERRUPTED", "cancelled"}),
         ("broken off", {"broken off"}),
