@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "streamhalf"
 PAGES = tuple(ROOT / "docs" / name for name in ("architecture.md", "contributing.md"))
 
-MOST_LINES, MOST_MODULES = 40_000, 180
+MOST_LINES, MOST_MODULES = 36_000, 150
 """Ceilings of the package, which only go down: to 26,000 and 150."""
 MOST_CALLS = 12
 """From `Run.reduce` to a kernel."""
