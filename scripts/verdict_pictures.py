@@ -14,10 +14,10 @@ from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_breast_cancer
 
 import streamhalf
+from streamhalf.report.first_screen import face_of
 from streamhalf.report.html import render_report
 from streamhalf.report.notebook import audit_html, result_html
 from streamhalf.report.svg import Picture
-from streamhalf.report.voices import face_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 790

@@ -15,7 +15,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.table_source import map_frame
 from streamhalf.errors import DataError, UnverifiedWarning, UsageError
 from streamhalf.redact import one_line, plural, printable
-from streamhalf.report.voices import remedy
+from streamhalf.report.first_screen import remedy
 from streamhalf.results import CertifyResult, FitResult, Halfspace, is_as_written
 
 _STEP = 2.0**20  # How far the steps of a pipeline are probed: far, so that offsets do not cancel digits away

@@ -25,7 +25,7 @@ from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.label_issues.audit import Audited
 from streamhalf.reductions.errors import PlaneErrors
-from streamhalf.report.voices import promise_line
+from streamhalf.report.first_screen import promise_line
 from streamhalf.results import (
     CalibrationRecord,
     CertificateRecord,

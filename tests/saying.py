@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamhalf.report import details
-from streamhalf.report.voices import face_of
+from streamhalf.report.first_screen import face_of
 from streamhalf.report.words import Names, notice_sentence
 from streamhalf.results import CertifyResult, FitResult, MomentTestResult
 

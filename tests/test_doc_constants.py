@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamhalf.algorithms import localization, plan, promises, updates
+from streamhalf.algorithms import localization, localized_update, plan, promises
 from streamhalf.algorithms.plan import FIRST_DELTA, PAPER_FIRST_DELTA
 from streamhalf.certificate import certification, conflict_sets, search
 from streamhalf.certificate.certification import certificate_degree
@@ -61,9 +61,9 @@ SAID = [
     (ALGORITHM, f"halves every time from {fraction(PAPER_FIRST_DELTA)}"),
     (ALGORITHM, f"The scale starts at {fraction(plan._FAR_DELTA)} where t is above {fraction(plan._FAR)}"),
     (ALGORITHM, f"of up to {power(plan.REFINING_ROWS)} rows for learning, and in memory"),
-    (ALGORITHM, f"or at {updates._WIDE:g} if that is finer"),
-    (ALGORITHM, f"Rows lie within {updates._REACH:g} times that scale"),
-    (ALGORITHM, f"add up to {updates._LEAST} + {updates._LEAST_PER_FEATURE} d"),
+    (ALGORITHM, f"or at {localized_update._WIDE:g} if that is finer"),
+    (ALGORITHM, f"Rows lie within {localized_update._REACH:g} times that scale"),
+    (ALGORITHM, f"add up to {localized_update._LEAST} + {localized_update._LEAST_PER_FEATURE} d"),
     (ALGORITHM, f"up to {power(plan.SCANNED_ROWS)} rows for learning give every candidate"),
     (ALGORITHM, f"`auto`, reuse up to {power(plan.FEW_ROWS)} rows"),
     (ALGORITHM, f"Scales below {fraction(FINEST_SCALE)} were not looked at"),

@@ -19,7 +19,7 @@ from scripts.programs.streams import ORDERS, false_statements
 from streamhalf import DataError, FitResult, StreamhalfError, StreamLearner, UsageError, Verdict
 from streamhalf.algorithms.stream import BLOCK_ROWS
 from streamhalf.estimator import HalfspaceTesterLearner
-from streamhalf.report.voices import face_of
+from streamhalf.report.first_screen import face_of
 from streamhalf.results import NoticeCode
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int8]]

@@ -10,10 +10,11 @@ from typing import TypeAlias
 
 from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
+from streamhalf.algorithms.decide import decide
+from streamhalf.algorithms.localized_update import Candidate
 from streamhalf.algorithms.plan import ERROR_TAU, RunPlan
-from streamhalf.algorithms.promises import GOOD_CONSTANT, best_promise, decide, promises, rows_for_good_constant
+from streamhalf.algorithms.promises import GOOD_CONSTANT, best_promise, promises, rows_for_good_constant
 from streamhalf.algorithms.state import LocalizationState
-from streamhalf.algorithms.updates import Candidate
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source

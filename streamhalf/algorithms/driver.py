@@ -12,10 +12,10 @@ from typing import Any
 from streamhalf import results
 from streamhalf.algorithms.assemble import assemble, supports_promise
 from streamhalf.algorithms.baselines import Baseline, learn_baselines_on_sample, regress
+from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.kept import CertificatePlan, KeptState, Path
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, RunPlan, lacks_rows, plan_for_rows
-from streamhalf.algorithms.promises import decide
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
 from streamhalf.algorithms.state import LocalizationState, unmeasured
 from streamhalf.algorithms.transform import (

@@ -13,10 +13,11 @@ import numpy as np
 from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.plan import RunPlan, Testers
-from streamhalf.algorithms.promises import StepTest, WedgeOutcome, as_refinement
+from streamhalf.algorithms.promises import StepTest, as_refinement
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.state import LocalizationState, Step
 from streamhalf.algorithms.transform import class_of
+from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.transforms import Identity, RowTransform

@@ -14,11 +14,11 @@ from typing import Any
 from streamhalf import results
 from streamhalf.algorithms.baselines import FEW_TO_CHOOSE, Baseline
 from streamhalf.algorithms.final_pass import FinalPass
+from streamhalf.algorithms.localized_update import Candidate, LocalizedUpdate, ProperLearner, Refine, or_through_origin
 from streamhalf.algorithms.plan import REFINING_ROWS, SCANNED_ROWS, RunPlan, plan_about, sample_room
 from streamhalf.algorithms.row_split import RowSplit
 from streamhalf.algorithms.state import LocalizationState, Step, as_early, stop, turned, with_mean
 from streamhalf.algorithms.transform import class_of
-from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperLearner, Refine, or_through_origin
 from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform

@@ -1,9 +1,4 @@
-"""Tests of a path on held-out rows, the constant C and scale eps that they promise, and the verdict.
-
-Algorithm 2, the wedge bound, is about every candidate: the slabs along it must have Gaussian mass and
-bounded second moments orthogonal to it, so that close directions disagree on little mass; the wedge
-tester's beta puts a number on what follows, and judges it at a finer scale.
-"""
+"""Tests of a path on held-out rows, and the constant C and scale eps that they promise."""
 
 from __future__ import annotations
 
@@ -13,9 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from streamhalf import results
 from streamhalf.algorithms.plan import RunPlan, ample_rows, smallest
 from streamhalf.config import RunConfig
@@ -23,12 +15,11 @@ from streamhalf.kernels.plane import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
-from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult, Verdict, overall_outcome
+from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
 from streamhalf.testers.base import TesterSet
 from streamhalf.testers.constants import LARGEST_DEVIATION, SlabSlack, constant_by_scale, have_no_gap
 from streamhalf.testers.moments import WIDE_DIM, MomentTester, excluded_deviation, expected_quadratics
-from streamhalf.testers.slabs import SlabCovarianceTester, SlabMassTester
-from streamhalf.testers.wedge import WedgeTester
+from streamhalf.testers.slabs import SlabMassTester
 
 GOOD_CONSTANT = 5.0  # The constant from which on a run says what a better one would take
 _LEAST_TIMES, _MOST_TIMES = 1.1, 1e4
@@ -185,43 +176,6 @@ def promises(steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = 
     return tuple(PromiseRecord(delta, delta / 2, None, None) for delta in excluded if delta < 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WedgeOutcome:
-    """Result of Algorithm 2: per candidate the wedge bound at eps, and what its slabs are like."""
-
-    test_results: tuple[TestResult, ...]
-    betas: tuple[float, ...]
-    slab_counts: NDArray[np.int64]
-    edges: NDArray[np.float64]
-    eigenvalues: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, tester_set: TesterSet, result: tuple[Any, ...]) -> WedgeOutcome:
-        """Judge every candidate of a batch by its three testers."""
-        slabs = tester_set.result_of(SlabMassTester, result)
-        moments = tester_set.result_of(SlabCovarianceTester, result)
-        orthogonal = [moments.second_moments(candidate) for candidate in range(len(slabs.counts))]
-        return cls(
-            test_results=tester_set.judge(result, n_seen=slabs.n_rows),
-            betas=tester_set.find(WedgeTester).betas(tester_set.result_of(WedgeTester, result)),
-            slab_counts=slabs.counts,
-            edges=moments.edges,
-            eigenvalues=np.array([np.linalg.eigvalsh(one)[:, -1] for one in orthogonal]),
-        )
-
-    @classmethod
-    def joined(cls, parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
-        """The outcomes of all batches as one, test results in the order of candidates."""
-        test_results = (one for part in parts for one in part.test_results)
-        return cls(
-            test_results=tuple(sorted(test_results, key=lambda one: one.candidate or 0)),
-            betas=tuple(beta for part in parts for beta in part.betas),
-            slab_counts=np.concatenate([part.slab_counts for part in parts]),
-            edges=parts[0].edges,
-            eigenvalues=np.concatenate([part.eigenvalues for part in parts]),
-        )
-
-
 def best_promise(found: Iterable[PromiseRecord], *, error: float, asked: float | None) -> PromiseRecord | None:
     """The promise with the smallest constant · error + eps, of those as fine as was asked for.
 
@@ -246,25 +200,3 @@ def as_refinement(steps: Iterable[StepOutcome]) -> tuple[TestResult, ...]:
         for step in steps
         for one in step.test_results
     )
-
-
-def decide(
-    test_results: Iterable[TestResult],
-    *,
-    settled: bool = True,
-    useful: bool = True,
-    certified: bool = False,
-    promise: Verdict = Verdict.ACCEPTED,
-) -> Verdict:
-    """The verdict of a run: the one place that names it.
-
-    `settled`: some scale was tested, down to the eps that was asked for. `useful`: the halfspace is
-    better than the constant guess. `certified`: it is proved to be within a wanted factor of the
-    best. `promise`: the verdict where nothing stands against it.
-    """
-    outcome = overall_outcome(test_results)
-    if outcome is Outcome.PASSED and settled and useful:
-        return promise
-    if certified and useful:
-        return Verdict.CERTIFIED
-    return Verdict.REJECTED if outcome is Outcome.REJECTED else Verdict.INCONCLUSIVE

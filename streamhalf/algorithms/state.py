@@ -14,10 +14,11 @@ import numpy as np
 
 from streamhalf import results
 from streamhalf.algorithms.baselines import choose
+from streamhalf.algorithms.localized_update import Candidate
 from streamhalf.algorithms.plan import RunPlan
-from streamhalf.algorithms.promises import StepOutcome, WedgeOutcome
+from streamhalf.algorithms.promises import StepOutcome
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.updates import Candidate
+from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.reductions.base import Reduction

@@ -13,8 +13,8 @@ from markupsafe import Markup, escape
 from streamhalf.redact import plural
 from streamhalf.report import details, figures, tables, words
 from streamhalf.report.figures import Figure
+from streamhalf.report.first_screen import Face, audit_command, face_of, has_one_class
 from streamhalf.report.tables import Table
-from streamhalf.report.voices import Face, audit_command, face_of, has_one_class
 from streamhalf.report.words import Names, notice_words, other_notices
 from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult, WatchResult
 from streamhalf.testers.leading import MOMENTS, leading_rejection

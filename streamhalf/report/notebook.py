@@ -19,10 +19,10 @@ from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.redact import plural
 from streamhalf.report import live, watching
 from streamhalf.report.audit import audit_details, audit_headline, render_audit, suspect_table
+from streamhalf.report.first_screen import face_of
 from streamhalf.report.html import macro, render_report
 from streamhalf.report.live import Board, RunView, tester_views
 from streamhalf.report.tables import label_table
-from streamhalf.report.voices import face_of
 from streamhalf.report.words import Names, count, number, pass_words
 from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult, WatchResult
 

@@ -16,8 +16,8 @@ from streamhalf.data.inspection import StoreReport
 from streamhalf.redact import plural
 from streamhalf.report import details, tables
 from streamhalf.report import words as say
+from streamhalf.report.first_screen import Face, face_of, has_one_class
 from streamhalf.report.tables import Cells, Table
-from streamhalf.report.voices import Face, face_of, has_one_class
 from streamhalf.report.words import ABSENT, Names, about, constant, count, nbytes, number
 from streamhalf.testers.leading import leading_rejection
 

@@ -11,10 +11,10 @@ from streamhalf import RunConfig
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.final_pass import FinalPass
 from streamhalf.algorithms.localization import Localization
+from streamhalf.algorithms.localized_update import Candidate
 from streamhalf.algorithms.plan import REFINED, plan_for_rows
 from streamhalf.algorithms.row_split import RowSplit
 from streamhalf.algorithms.state import LocalizationState, Step
-from streamhalf.algorithms.updates import Candidate
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import memory

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.localization import Localization
+from streamhalf.algorithms.localized_update import Candidate, LocalizedUpdate, ProperOutcome
 from streamhalf.algorithms.plan import REFINED, plan_for_eps
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.state import LocalizationState, Step
-from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperOutcome
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import PlaneErrorsResult

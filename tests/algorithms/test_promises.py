@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from streamhalf import RunConfig
+from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.plan import plan_for_eps, plan_for_rows
 from streamhalf.algorithms.promises import (
     GOOD_CONSTANT,
     StepOutcome,
     as_refinement,
     best_promise,
-    decide,
     expected_promises,
     promises,
     rows_for_good_constant,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streamhalf.algorithms.promises import WedgeOutcome
+from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import Outcome

@@ -13,8 +13,8 @@ from rich.console import Console
 
 import streamhalf
 from streamhalf.report import terminal
+from streamhalf.report.first_screen import promise_line
 from streamhalf.report.html import render_report
-from streamhalf.report.voices import promise_line
 from streamhalf.report.words import notice_sentence
 from streamhalf.results import CertifyResult, FitResult, MomentTestResult, Notice, NoticeCode, replace
 from streamhalf.results.quality import PromiseCode

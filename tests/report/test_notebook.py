@@ -18,10 +18,10 @@ from nbclient import NotebookClient
 from streamhalf.engine.live_messages import TOPIC, encode
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.report.dashboard import DashboardObserver
+from streamhalf.report.first_screen import face_of
 from streamhalf.report.html import render_report
 from streamhalf.report.live import COLOURS
 from streamhalf.report.notebook import enable, monitor, result_html
-from streamhalf.report.voices import face_of
 from streamhalf.report.words import number
 from streamhalf.results import MomentTestResult, PassRecord, Verdict
 from tests.waiting import PATIENCE, wait_until

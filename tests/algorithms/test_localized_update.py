@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamhalf.algorithms.localized_update import Candidate, LocalizedUpdate, ProperLearner, ProperOutcome, Refine
 from streamhalf.algorithms.plan import REFINED
-from streamhalf.algorithms.updates import Candidate, LocalizedUpdate, ProperLearner, ProperOutcome, Refine
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Frame, Plane
 from streamhalf.kernels.streams import Stream

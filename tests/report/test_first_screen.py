@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import streamhalf
-from streamhalf.report.voices import face_of
+from streamhalf.report.first_screen import face_of
 from streamhalf.results import NoticeCode, PromiseCode, Verdict
 from tests.report.golden import shown
 
