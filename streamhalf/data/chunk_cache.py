@@ -24,7 +24,7 @@ from zarr.abc.store import ByteRequest
 
 logger = logging.getLogger("streamhalf")
 Content: TypeAlias = Any  # Fetched bytes: anything with a buffer; None where the object is absent or not as expected
-Key: TypeAlias = "str | tuple[str, ByteRequest]"  # An object of a store, or a range of its bytes
+Key: TypeAlias = "str | tuple[str, str]"  # An object of a store, or a range of its bytes
 FETCHES_AT_ONCE = 16  # Enough to fill a line on which a request takes 40 ms before its first byte comes
 _FIRST_NBYTES = 64 << 20  # kept before a pass has set its limits
 _WORTH_FETCHING = 4  # an object of which a fourth is wanted is fetched whole
@@ -56,6 +56,11 @@ class CacheLimits:
     nbytes: int = _FIRST_NBYTES
     folder: str | None = None
     alone: bool = True
+
+
+def key_of(key: str, byte_range: ByteRequest | None) -> Key:
+    """Return the key of an object or a range of it; Zarr's requests cannot be hashed in all versions."""
+    return key if byte_range is None else (key, repr(byte_range))
 
 
 class ChunkCache:

@@ -28,7 +28,7 @@ from zarr.abc.store import RangeByteRequest
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.chunk_cache import Content
+from streamhalf.data.chunk_cache import Content, key_of
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import ChunkCodecs, chunk_codecs, chunk_key, chunk_names
 from streamhalf.paths import retrying
@@ -295,7 +295,7 @@ class _RemoteChunk(_Stored):
         apart = edges[1:, 0] - edges[:-1, 1] > _GAP_NBYTES
         starts, stops = edges[np.append(True, apart), 0], edges[np.append(apart, True), 1]
         windows = [RangeByteRequest(*pair) for pair in zip(starts.tolist(), stops.tolist(), strict=True)]
-        parts = self.nbytes > LARGE_NBYTES or all(cache.holds((self.key, window)) for window in windows)
+        parts = self.nbytes > LARGE_NBYTES or all(cache.holds(key_of(self.key, window)) for window in windows)
         whole = not parts and cache.wants_whole(self.nbytes, int((stops - starts).sum()))
         return [None] if whole else [*windows]
 
@@ -303,7 +303,7 @@ class _RemoteChunk(_Stored):
         """Return the key in the cache, what fetches it, and its size."""
         if window is None:
             return self.key, self._fetch_whole, self.nbytes
-        return (self.key, window), partial(self.store.fetch, self.key, window, self.nbytes), 0
+        return key_of(self.key, window), partial(self.store.fetch, self.key, window, self.nbytes), 0
 
     def _take(self, window: RangeByteRequest | None) -> Content:
         return retrying(lambda: self.store.cache.take(*self._request(window)))

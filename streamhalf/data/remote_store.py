@@ -18,7 +18,7 @@ from zarr.abc.buffer import Buffer, BufferPrototype
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.storage import FsspecStore, ObjectStore, WrapperStore
 
-from streamhalf.data.chunk_cache import ChunkCache, Content, Key, cache_of, release
+from streamhalf.data.chunk_cache import ChunkCache, Content, cache_of, key_of, release
 from streamhalf.data.zarr_private import N, get_now
 from streamhalf.errors import UsageError
 from streamhalf.paths import Address
@@ -273,7 +273,7 @@ class RemoteStore(WrapperStore[Store]):
         """Return an object or a range of it, from the cache if it is there."""
         cache = self.cache
         part = byte_range if byte_range is not None and not cache.holds(key) else None
-        wanted: Key = key if part is None else (key, part)
+        wanted = key_of(key, part)
         begun = cache.begin(wanted, partial(self.fetch, key, part))
         try:
             content = await asyncio.wrap_future(begun)
