@@ -45,7 +45,7 @@ from streamhalf.data.row_files import check_file
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_groups import Target
 from streamhalf.engine.run import Run
-from streamhalf.errors import UsageError
+from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.paths import Folder, absolute, refuse_harm, write_text_to
 from streamhalf.redact import public_name
@@ -66,6 +66,7 @@ from streamhalf.results import (
     StrictPlanRecord,
     VerifyResult,
     WatchResult,
+    is_as_written,
     replace,
 )
 
@@ -791,6 +792,8 @@ def report(
         write_text_to(path, render_watch(result), storage_options=storage_options)
         return
     result = result.result if isinstance(result, Audited) else result
+    if isinstance(result, FitResult | CertifyResult) and result.digest and not is_as_written(result):
+        raise DataError("result: it was changed after it was written (its digest does not fit); make it again")
     audit = audit.result if isinstance(audit, Audited) else audit
     if os.path.exists(result.data.source):
         refuse_harm(result.data.source, {"path": path})

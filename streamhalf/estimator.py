@@ -66,8 +66,6 @@ def fit_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     settings = {name: value for name, value in given.items() if name not in OWN and not _is_default(name, value)}
     settings["certificate_degree"] = given["certificate_degree"]
     if given["random_state"] is not None:
-        if given["seed"] != "auto":
-            raise UsageError("random_state: given beside seed; they mean the same, give one")
         settings["seed"] = as_seed(given["random_state"])
     if given["fit_intercept"] is not None:
         settings["through"] = choose_through(given)
@@ -115,7 +113,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         with False there is none (`through="origin"`; with `whiten`, features are then whitened
         about the origin). None is as `through` says.
     random_state
-        As everywhere in scikit-learn: an int or a RandomState; another spelling of `seed`.
+        As everywhere in scikit-learn: an int or a RandomState; another spelling of `seed`, before which it goes:
+        ensembles set it.
 
     Attributes
     ----------

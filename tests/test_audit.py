@@ -20,7 +20,7 @@ from streamhalf.cli import main
 from streamhalf.label_issues import audit as audits
 from streamhalf.label_issues.proofs import is_proof
 from streamhalf.report.audit import audit_details
-from streamhalf.results import to_json
+from streamhalf.results import replace, to_json
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 
@@ -229,6 +229,13 @@ def test_audit__a_constant_feature_leaves_the_ranking_to_the_others() -> None:
     found = streamhalf.audit((X, y), model=result)
     assert found.result.transform == "standardised"
     assert np.isin(found.to_frame()["row"][:100], flipped).mean() > 0.95
+
+
+def test_report__of_a_changed_result_is_refused(fitted: tuple[Path, FitResult], tmp_path: Path) -> None:
+    changed = replace(fitted[1], tau=fitted[1].tau / 2)
+    with pytest.raises(DataError, match="changed after it was written"):
+        api.report(changed, tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
