@@ -495,21 +495,22 @@ def audit_classes(
     top, keep, overwrite, client, storage_options, observer, **parameters
         As of `audit`.
     """
-    from streamhalf.label_issues.audit import class_of, join_classes
+    from streamhalf.label_issues.audit import check_classes, class_of, join_classes
 
     if not models or not all(isinstance(one, FitResult) for one in models):
         raise UsageError("models: give what fit returned for each class")
     classes = [class_of(one) for one in models]
     if out is not None and check_file(out, overwrite=overwrite) == ".zarr":
         raise UsageError("out: the list of several classes goes to .csv or .parquet")
+    source, config = open_data(data, {**parameters, "positive": str(classes[0])}, storage_options, model=models[0])
+    source.check_kept(_names(keep))
+    check_classes(classes, source, config.labels)
     limit, tables = TOP if top is None else top, {}
     where: dict[str, Any] = {"client": client, "storage_options": storage_options, "observer": observer}
     for one, model in zip(classes, models, strict=True):
         found = audit(data, model=model, top=limit, positive=str(one), **where, **parameters)
         assert found.suspects is not None
         tables[one] = found.suspects
-    source, config = open_data(data, {**parameters, "positive": str(classes[0])}, storage_options, model=models[0])
-    source.check_kept(_names(keep))
     joined = join_classes(tables, source, config.labels, _names(keep), top)
     if out is not None:
         with row_files.renamed(Path(out).resolve()) as temporary:

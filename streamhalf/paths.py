@@ -110,7 +110,7 @@ class Folder(Address):
         with storage_errors(f"{self.name}/{file}: cannot be read", self):
             try:
                 content = self._read_all(file, most_nbytes)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
         if len(content) > most_nbytes:
             raise DataError(f"{self.name}/{file}: more than {most_nbytes} bytes, which is not what a run writes")

@@ -496,5 +496,10 @@ def test_audit_classes__each_against_the_rest(tmp_path: Path, capsys: Captured) 
     assert f"{len(found):,} rows whose labels look wrong" in capsys.readouterr().out
     assert pd.read_csv(out)["row"].tolist() == found["row"].tolist()
     assert main(begin) == 2
+    for some, words in ((models[:2], r"none for 1 label \('cow'\)"), ([*models, models[1]], "two are of class 'bee'")):
+        with pytest.raises(UsageError, match=words):
+            streamhalf.audit_classes(frame, models=some, **given)
+    with pytest.raises(UsageError, match="none for 1 label"):
+        streamhalf.audit_classes((X, kinds), models=arrays[:2])
     with pytest.raises(UsageError, match="fit each class against the rest"):
         streamhalf.audit_classes((X, kinds), models=[streamhalf.fit(make_rows(500, 4), certificate_degree=0)])

@@ -93,8 +93,9 @@ def test_stream__a_damaged_copy_is_refused(tmp_path: Path) -> None:
             (copy / other.name).write_bytes(content)
         with pytest.raises(DataError, match="damaged"):
             StreamLearner.load(copy)
-    with pytest.raises(UsageError, match="holds no saved stream"):
-        StreamLearner.load(tmp_path)
+    for place in (tmp_path, tmp_path / "whole" / "stream.json"):
+        with pytest.raises(UsageError, match="holds no saved stream"):
+            StreamLearner.load(place)
 
 
 def test_stream__certificate_bounds_all_halfspaces() -> None:

@@ -97,7 +97,7 @@ def inspect(
         labels=coding,
         fingerprint=fingerprint,
         arrays=arrays,
-        planted=marks if isinstance(marks, Mapping) else None,
+        planted=marks if isinstance(marks, Mapping) and "synthetic" in marks else None,
         missing=_locate(X, y) if incomplete else (),
         advice=tuple(_advise(*arrays, are_whole=unit_of_blocks(X) == stored_rows(X))),
         notices=notices,

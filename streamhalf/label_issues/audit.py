@@ -24,6 +24,7 @@ from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.probabilities import Probabilities
 from streamhalf.data.row_files import SUSPECT_COLUMNS, SuspectTable, open_rows, open_suspects, renamed
+from streamhalf.data.schema import distinct
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
@@ -34,6 +35,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import REVIEW_COLUMNS, review_columns
 from streamhalf.label_issues.where import gatherings
+from streamhalf.redact import plural
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres, count_margins
 from streamhalf.reductions.rows import RowSample
 from streamhalf.reductions.spread import FeatureMoments
@@ -462,6 +464,23 @@ def class_of(model: FitResult) -> Any:
     return classes[1]
 
 
+def check_classes(classes: Sequence[Any], source: Source, label: str) -> None:
+    """Refuse a class that has two models, and classes of the labels that have none."""
+    if twice := [one for i, one in enumerate(classes) if one in classes[:i]]:
+        raise UsageError(f"models: two are of class {twice[0]!r}; give one for each class")
+    found: dict[Any, None] = {}
+    for rows in source.blocks:
+        stored = source.stored_numbers(np.arange(rows.start, rows.stop))
+        if source.own is not None and label in source.own.names:
+            given = np.asarray(source.own.take(stored, [label])[label].to_pandas())
+        else:
+            given = _raw_labels(source, stored)
+        found |= dict.fromkeys(distinct(label, given))
+    if absent := [one for one in found if one not in classes]:
+        shown = ", ".join(map(repr, absent[:8])) + (", ..." if len(absent) > 8 else "")
+        raise UsageError(f"models: none for {plural(len(absent), 'label')} ({shown}); fit each class against the rest")
+
+
 def join_classes(
     tables: Mapping[Any, SuspectTable], source: Source, label: str, keep: Sequence[str], top: int | None
 ) -> pd.DataFrame:
@@ -499,4 +518,4 @@ def _raw_labels(source: Source, stored: NDArray[np.int64]) -> NDArray[Any]:
     rows = stored - np.searchsorted(source.dropped, stored)
     if not len(rows):
         return np.empty(0)
-    return source.reader.read_labels(RowRanges(np.stack([rows, rows + 1], axis=1)))
+    return source.reader.read_labels(RowRanges(np.stack([rows, rows + 1], axis=1)).joined())

@@ -161,11 +161,15 @@ def read_reviews(
             raise DataError(f"{where}: draw {draw} of {size:,} rows does not fit the lines above; {_RESTORE}")
         text = (line[ANSWER] or "").strip().lower()
         if text and text not in _ANSWERS:
-            raise DataError(f"{where}: {ANSWER} is {line[ANSWER]!r}; answer yes, no or ?, or leave it empty")
+            raise DataError(f"{where}: {ANSWER} is {line[ANSWER]!r}; answer yes (1, true), no (0, false), ? or nothing")
         said.setdefault(stratum, {}).update({draw: _ANSWERS[text]} if text else {})
-    if sum(sizes.values()) != total:
+    if (held := sum(sizes.values())) != total:
         absent = ", ".join(one.value for one in Stratum if one not in sizes)
-        raise DataError(f"reviewed: {name}: lines are missing ({absent}); {_RESTORE}; rows may stay without an answer")
+        missing = f", or all lines are missing of: {absent}" if absent and held < total else ""
+        raise DataError(
+            f"reviewed: {name}: stratum_rows of the strata make {held:,}, but data_rows is {total:,}: "
+            f"one of these columns was changed{missing}; {_RESTORE}"
+        )
     if n_rows not in (None, total):
         raise DataError(f"reviewed: {name} is of data with {total:,} rows, these have {n_rows:,}; give those")
     draws = {stratum: itertools.takewhile(found.__contains__, itertools.count(1)) for stratum, found in said.items()}

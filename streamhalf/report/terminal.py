@@ -269,7 +269,7 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
     yield "values", "a few rows were looked at; every run checks all of them for NaN and labels"
     yield "fingerprint", report.fingerprint
     if planted := report.planted:
-        shown = {key: one for key, one in planted.items() if not isinstance(one, list | dict)}
+        shown = {key: one for key, one in planted.items() if not isinstance(one, bool | list | dict)}
         yield "planted", ", ".join(f"{key} {value}" for key, value in shown.items())
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
@@ -58,6 +59,9 @@ def test_inspect__tells_notices_and_what_was_planted(tmp_path: Path) -> None:
     assert report.planted is not None
     assert report.planted["complete"] is True
     assert len(report.planted["planted_vector"]) == 2
+    copy = tmp_path / "copy.zarr"
+    streamhalf.convert(pd.DataFrame(X, columns=list("abc")).assign(y=Y), copy)
+    assert streamhalf.inspect(copy).planted is None
 
 
 @pytest.mark.parametrize("layout", [{}, {"zarr_format": 2}], ids=["v3", "v2"])

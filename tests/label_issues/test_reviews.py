@@ -128,13 +128,14 @@ def test_reviews__cover_however_a_person_works(tmp_path: Path, way: str) -> None
     [
         ("", "no column 'wrong'"),
         ("row,stratum,draw,stratum_rows,data_rows\n1,unsuspected,1,5,5\n", "no column 'wrong'"),
-        (HEADER + "1,maybe so,unsuspected,1,5,5\n", "line 2: wrong is 'maybe so'; answer yes, no or"),
+        (HEADER + "1,maybe so,unsuspected,1,5,5\n", "line 2: wrong is 'maybe so'; answer yes \\(1, true\\), no"),
         (HEADER + "1,yes,elsewhere,1,5,5\n", "line 2: 'elsewhere'"),
         (HEADER + "1,yes,unsuspected,1,many,5\n", "line 2: invalid literal"),
         (HEADER + "1,yes,unsuspected,1,5,5\n1,no,unsuspected,2,5,5\n", "line 3: row 1 is in line 2 too"),
         (HEADER + "1,yes,unsuspected,1,5,5\n2,no,unsuspected,1,5,5\n", "line 3: draw 1 of 5 rows"),
         (HEADER + "1,yes,unsuspected,1,5,5\n2,no,unsuspected,2,6,5\n", "line 3: draw 2 of 6 rows"),
-        (HEADER + "1,yes,unsuspected,1,5,9\n", "lines are missing"),
+        (HEADER + "1,yes,unsuspected,1,5,9\n", "make 5, but data_rows is 9.* lines are missing of: top of"),
+        (HEADER + "1,yes,unsuspected,1,10,9\n", "make 10, but data_rows is 9: one of these .* was changed; restore"),
     ],
 )
 def test_read_reviews__names_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
