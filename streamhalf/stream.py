@@ -134,7 +134,9 @@ class StreamLearner:
         if self._state is None:
             raise UsageError("result: no rows yet; add some")
         with _alone():
-            found = self._state.result(name=self._name, search=certificate, columns=self._columns)
+            found = self._state.result(
+                name=self._name, search=certificate, columns=self._columns, waiting=self.n_waiting
+            )
         coding = self._coding or SIGNS
         values = () if coding == SIGNS else RowSchema("X", "y", 1, coding, 1, 1).label_values
         data = replace(found.data, classes=values, encoding=self._encoding)

@@ -19,7 +19,7 @@ from scripts.programs.streams import ORDERS, false_statements
 from streamhalf import DataError, FitResult, StreamhalfError, StreamLearner, UsageError, Verdict
 from streamhalf.algorithms.stream import BLOCK_ROWS
 from streamhalf.estimator import HalfspaceTesterLearner
-from streamhalf.report.first_screen import face_of
+from streamhalf.report.first_screen import face_of, promise_line
 from streamhalf.results import NoticeCode
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int8]]
@@ -131,9 +131,25 @@ def test_stream__before_a_path_is_learned__says_what_it_takes() -> None:
     found = learner.result()
     assert (found.verdict, found.halfspace, found.error) == (Verdict.INCONCLUSIVE, None, None)
     assert found.rows_needed is not None
-    assert found.rows_needed > 10_000
+    assert found.rows_needed > 10_000 > found.data.rows == 1000
+    assert "you have 1,000." in promise_line(found).words
     assert (learner.n_rows, learner.n_waiting) == (1000, 1000)
     assert "MORE" in str(found.promise and found.promise.code).upper()
+
+
+def test_stream__more_rows_are_needed_than_there_are() -> None:
+    """Until its tests are done, a result names the rows at which they are, and so do its words."""
+    learner, rows, needed = StreamLearner(seed=1, certificate_degree=0), draw(12 * BLOCK_ROWS), []
+    for X, y in batches(rows, BLOCK_ROWS + 9):
+        found = learner.add(X, y).result()
+        if found.stream is None or found.rows_needed is None:
+            continue
+        assert found.promise is not None
+        assert found.promise.rows_needed == found.rows_needed > learner.n_rows
+        assert f"{found.data.rows:,} were looked at" in promise_line(found).words
+        needed.append(found.rows_needed)
+    assert len(set(needed)) == 1
+    assert found.verdict is Verdict.ACCEPTED
 
 
 def test_stream__a_drawn_seed_stays_secret() -> None:

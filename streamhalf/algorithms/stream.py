@@ -380,14 +380,20 @@ class StreamState:
             self.current = rival
         self.rival, self.common = None, None
 
-    def result(self, *, name: str, search: bool = True, columns: tuple[str, ...] = ()) -> results.FitResult:
-        """What is known now, of the rows so far; `search` for the bound L too."""
+    def result(
+        self, *, name: str, search: bool = True, columns: tuple[str, ...] = (), waiting: int = 0
+    ) -> results.FitResult:
+        """What is known now, of the rows so far; `search` for the bound L too.
+
+        Until a path is learned, rows are those too that wait.
+        """
         self.n_looks += 1
-        data = results.DataRecord(self.n_rows, self.dim, "", name, columns)
-        seen = Seen(self.dim, self.n_rows, data, self._notices())
-        if self.current is None or self.current.n_rows == 0:
+        one = self.current if self.current is not None and self.current.n_rows else None
+        n_rows = self.n_rows + (waiting if one is None else 0)
+        data = results.DataRecord(n_rows, self.dim, "", name, columns)
+        seen = Seen(self.dim, n_rows, data, self._notices())
+        if one is None:
             return self._early(seen)
-        one = self.current
         state = one.state()
         config = replace(self.config, tau=one.tau, sampling=results.Sampling.WINDOWS.value)
         closing: Closing = (None, None, None)
@@ -419,12 +425,35 @@ class StreamState:
             error=self._error(one, state, config),
             stream=stream,
         )
+        if found.rows_needed is not None:
+            needed = self._needed(one, found.rows_needed)
+            promise = found.promise and results.replace(found.promise, rows_needed=needed)
+            found = results.replace(found, rows_needed=needed, promise=promise)
         return self._secret(found)
+
+    def _needed(self, one: Measured, planned: int) -> int | None:
+        """Rows of the stream at which a path for so many rows has its tests; None where no path is for so many."""
+        looked = one.for_tests >> (_LOOKS - one.looks) if one.looks else 0  # of an early look, what the last one lacks
+        planned = planned if one.is_tested else planned * looked // one.for_tests
+        if planned > _MOST_PLANNED:
+            return None
+        if not one.is_tested and planned <= one.path.state.plan.n_rows:
+            at = one.first_row + one.for_tests
+        elif self.rival is not None and planned <= self.rival.path.state.plan.n_rows:
+            at = self.rival.first_row + self.rival.for_tests
+        elif self.learning is not None and planned <= self.learning.n_planned:
+            at = self.n_rows - self.learning.n_rows + self.learning.n_planned
+        else:  # for three times the rows with which it begins
+            learned = self.n_rows if self.learning is not None else self.learned_at
+            at = _GROWTH * max(self.n_rows, _GROWTH * learned, math.ceil(planned / (_GROWTH - 1)))
+        return max(self.n_rows + BLOCK_ROWS, BLOCK_ROWS * math.ceil(at / BLOCK_ROWS))
 
     def _early(self, seen: Seen) -> results.FitResult:
         """Before the first path is learned: nothing is said of any halfspace."""
         plan = smallest_plan(self.dim, self._config(0))
-        needed = max(plan.required_rows + _FIRST_SAMPLE, 2 * self.n_rows)
+        needed = max(plan.required_rows + _FIRST_SAMPLE, 2 * seen.n_rows)
+        if self.current is not None:
+            needed = BLOCK_ROWS * math.ceil((self.current.first_row + self.current.for_tests) / BLOCK_ROWS)
         state = LocalizationState(
             stage=results.Stage.FINAL,
             sampling=results.Sampling.WINDOWS,

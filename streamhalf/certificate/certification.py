@@ -316,11 +316,14 @@ class Certification(CertificatePass):
         (low, high), (angle_low, angle_high) = bound.thresholds(), bound.worst.cell.angles(turned=bound.turned)
         across = self.across if any(item.across is not None for item in used) else None
         named = opts[0].through is HalfspaceClass.ANY
+        # a higher degree gains nothing beside boxes, nor where its slabs do not fit
+        higher = replace(self, degree=degree + 2, n_slabs=()).slabs(plane) if self.across is None else ()
+        highest = degree if any(item.degree > degree for item in higher) else _HIGHEST_DEGREE
         return self.record(
             digest,
             n_errors,
             opts,
-            advise(bound.value, n_errors / max(1, n_rows), n_rows=n_rows, dim=plane.dim, degree=degree),
+            advise(bound.value, n_errors / max(1, n_rows), n_rows=n_rows, dim=plane.dim, degree=highest),
             n_rows=n_rows,
             share=self.share,
             angle_low=angle_low,

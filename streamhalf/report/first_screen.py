@@ -310,7 +310,8 @@ def promise_line(result: Result) -> PromiseLine:
     elif found.code is PromiseCode.NOISE:
         words = "label noise stopped the tests, and more rows would not help."
     elif found.rows_needed is not None:
-        words = f"the tests need about {about(found.rows_needed)} rows in all; you have {result.data.rows:,}."
+        had = f"you have {result.data.rows:,}" if stream is None else f"{result.data.rows:,} were looked at"
+        words = f"the tests need about {about(found.rows_needed)} rows in all; {had}."
     else:
         words = "the tests neither passed nor rejected."
     return PromiseLine("open", title, words + also)
@@ -394,6 +395,10 @@ def _advice(result: Result) -> Iterator[str]:
     if result.stream is None and result.promise is not None and (result.promise.factor or 2.0) <= _NEAR_BEST:
         yield "To err less, change the features or the kind of model: no linear classifier does much better here."
     advice = certificate.advice
+    # updates and streams go on with the degree that they began with
+    goes_on = isinstance(result, FitResult) and (result.stream is not None or len(result.looks) > 1)
+    if goes_on and advice.code is results.AdviceCode.HIGHER_DEGREE:
+        return
     loose = certificate.ratio is None or certificate.ratio > _TIGHT
     if loose and (advice.rows or 0) <= _MORE_ROWS * result.data.rows and (words := say.tightening_words(advice)):
         yield say.sentence(words)

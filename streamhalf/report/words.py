@@ -324,7 +324,7 @@ def tightening_words(advice: results.Advice) -> str:
         case results.AdviceCode.MORE_ROWS if advice.rows:
             return f"about {about(advice.rows)} rows would tighten the bound of the best possible"
         case results.AdviceCode.HIGHER_DEGREE:
-            return f"`--certificate-degree {advice.degree}` would tighten the bound of the best possible"
+            return f"`--certificate-degree {advice.degree}` may tighten the bound of the best possible"
     return ""
 
 

@@ -339,6 +339,11 @@ def test_advice__says_what_would_tighten_the_bound(rate: float, n_rows: int, deg
         assert found.advice.rows == math.ceil(30 * 4 / found.error) > n_rows
     if code is AdviceCode.HIGHER_DEGREE:
         assert found.advice.degree == 4
+        for changes in ({"across": AXIS[::-1]}, {"memory": 10_000, "degree": 4}):
+            slim = certification(Identity(), Plane(AXIS), **({"degree": degree} | changes))
+            again = measure(slim, Block(X, y, np.arange(n_rows)))
+            assert again.degree == 2
+            assert again.advice.code is AdviceCode.NOTHING
     if rate == 0:
         assert (found.opt.lower_empirical, found.ratio) == (0.0, None)
 

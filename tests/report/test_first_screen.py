@@ -8,7 +8,7 @@ import pytest
 
 import streamhalf
 from streamhalf.report.first_screen import face_of
-from streamhalf.results import NoticeCode, PromiseCode, Verdict
+from streamhalf.results import Advice, AdviceCode, LookRecord, NoticeCode, PromiseCode, StreamRecord, Verdict, replace
 from tests.report.golden import shown
 
 RNG_SEED = 11
@@ -84,6 +84,17 @@ def test_headline__of_a_certified_run_asks_for_nothing() -> None:
     result = streamhalf.fit((X, y), seed=0)
     assert result.verdict is Verdict.CERTIFIED
     assert not any("promise" in one for one in face_of(result).advice)
+
+
+def test_advice__of_a_degree_is_for_runs_that_can_begin_with_it() -> None:
+    result = streamhalf.fit(rows(2_000, 2, 0.1), seed=0)
+    assert result.certificate is not None
+    advice = Advice(AdviceCode.HIGHER_DEGREE, degree=8)
+    result = replace(result, certificate=replace(result.certificate, advice=advice, ratio=2.0))
+    assert any("--certificate-degree 8" in one for one in face_of(result).advice)
+    looks = 2 * (LookRecord(0, 9, 0, 0.0, 1.0, 0.1),)
+    for changes in ({"looks": looks}, {"stream": StreamRecord((0, 9), (0, 9), (0, 9))}):
+        assert not any("degree" in one for one in face_of(replace(result, **changes)).advice)
 
 
 def test_headline__of_few_rows_says_what_is_missing() -> None:
