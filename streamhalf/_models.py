@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.schema import SIGNS, LabelCoding
 from streamhalf.data.source import Source
 from streamhalf.data.table_source import map_frame
 from streamhalf.errors import DataError, UnverifiedWarning, UsageError
@@ -46,25 +44,13 @@ def check_columns(model: Any, columns: tuple[str, ...], *, field: str) -> None:
 
 
 def like_fitted(result: FitResult, source: Source) -> Source:
-    """Return the source of new rows, its labels read as those of the fit; refused where it is of other data."""
+    """Return the source of new rows; refused where its features are not those of the fit."""
     check_columns(result, source.schema.columns, field="result")
     if source.dim != result.data.dim:
         raise DataError(
             f"{source.name}: {plural(source.dim, 'feature')}; the result is of {result.data.dim:,}: give the same ones"
         )
-    schema, known = source.schema, result.data.classes or SIGNS.values
-    found = schema.label_values
-    if not source.is_labelled or found == known:
-        return source
-    low, high = known
-    rest = str(low) == f"not {high}"
-    # one label alone does not tell which of two it is
-    if not schema.classes and (rest or schema.coding == SIGNS or set(found) == set(known)):
-        return replace(source, schema=replace(schema, coding=LabelCoding(low, high, rest)))
-    raise DataError(
-        f"{source.name}: labels {found[0]} and {found[1]}; the result knows {low} and {high}: recode the labels, or "
-        "watch the features alone"
-    )
+    return source
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -24,7 +24,9 @@ from streamhalf._models import columns_of
 from streamhalf.algorithms.kept import LARGEST_MANIFEST, MANIFEST, RESULT, KeptState
 from streamhalf.config import SETTINGS, RunConfig, check_names, environment_settings
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source, refuse_array_names
+from streamhalf.data.schema import SIGNS
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_groups import Target, access_check_of
 from streamhalf.engine import Counted, Engine, Job, open_engine, run_job
@@ -101,9 +103,15 @@ def open_data(
     """Open data under their configured names; returns the configuration too.
 
     Where labels are not needed and none are named, data without any are features alone. Tables are
-    encoded as those that the `model` was fitted on.
+    encoded as those that the `model` was fitted on, and labels are read as its record says.
     """
-    config = make_config(parameters)
+    is_result = isinstance(model, FitResult | CertifyResult)
+    config = make_config({**(_settings_like(model, data) if is_result else {}), **parameters})
+    known = model.data.classes or SIGNS.values if is_result else ()
+    if known and config.positive not in (None, str(known[1])):
+        raise UsageError(
+            f"positive: {config.positive!r} given; the result has {known[1]} as +1: leave it out, or fit again"
+        )
     refuse_array_names(data, {name: parameters[name] for name in ("features", "labels") if name in parameters})
     named = {"label", "labels"} & parameters.keys()
     opened = open_source(
@@ -114,6 +122,7 @@ def open_data(
         storage_options=storage_options,
         **table_options(config),
         **columns_like(model),
+        known=known,
     )
     return opened, config
 
@@ -127,6 +136,15 @@ def protect(data: Any, *, replaces: bool = False, **outputs: AnyPath | None) -> 
 def table_options(config: RunConfig) -> dict[str, Any]:
     names = ("columns", "drop", "positive", "encode", "missing")
     return {name: getattr(config, name) for name in names}
+
+
+def _settings_like(result: FitResult | CertifyResult, data: Any) -> dict[str, Any]:
+    """What a result's record says of gaps in the data, and of the label of a table."""
+    settings = {} if result.run is None else result.run.settings
+    names = (
+        {"missing": "missing", "label": "labels"} if is_table_path(data) or is_frame(data) else {"missing": "missing"}
+    )
+    return {name: settings[own] for name, own in names.items() if own in settings}
 
 
 def columns_like(model: Any) -> dict[str, Any]:

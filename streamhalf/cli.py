@@ -302,9 +302,9 @@ def certify(
     **given: Any,
 ) -> int:
     """Certify a linear classifier: its error, and a bound that no halfspace can beat."""
-    vector = document.read_weights(weights, storage_options=storage_of(given))
+    classifier = document.read_classifier(weights, storage_options=storage_of(given))
     with naming("weights", str(weights)), calling(given) as call:
-        result = streamhalf.certify(store, weights=vector, **call)
+        result = streamhalf.certify(store, weights=classifier, **call)
     finish(given, result, views.show_classifier)
     return _required_code(require, result)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from streamhalf.cli import main
 from streamhalf.label_issues import audit as audits
 from streamhalf.label_issues.proofs import is_proof
 from streamhalf.report.audit import audit_details
+from streamhalf.report.first_screen import audit_command
 from streamhalf.results import replace, to_json
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
@@ -503,3 +506,63 @@ def test_audit_classes__each_against_the_rest(tmp_path: Path, capsys: Captured) 
         streamhalf.audit_classes((X, kinds), models=arrays[:2])
     with pytest.raises(UsageError, match="fit each class against the rest"):
         streamhalf.audit_classes((X, kinds), models=[streamhalf.fit(make_rows(500, 4), certificate_degree=0)])
+
+
+@pytest.mark.parametrize("kind", ["arrays", "frame", "store", "class", "gaps"])
+def test_labels_of_a_result__are_read_as_it_read_them(tmp_path: Path, kind: str) -> None:
+    """Which label is +1, and which rows have gaps, is in the record; nothing of it is given again."""
+    high = "x" if kind == "class" else "0"
+    X, y = make_rows(1_000, 3)
+    labels = np.where(y > 0, "x", np.where(X[:, 1] > 0, "y", "z")) if kind == "class" else (y > 0).astype(int)
+    frame = pd.DataFrame(X.astype(np.float64), columns=list("abc")).assign(bought=labels)
+    data: Any = (X, labels) if kind in ("arrays", "class") else frame
+    given: dict[str, Any] = {} if kind in ("arrays", "class") else {"label": "bought"}
+    if kind == "gaps":
+        frame.loc[::50, "a"] = np.nan
+        given["missing"] = "drop"
+    result = streamhalf.fit(data, positive=high, seed=1, certificate_degree=2, scheduler="serial", **given)
+    if kind == "store":
+        data = str(tmp_path / "rows.zarr")
+        streamhalf.convert(frame, data, label="bought", scheduler="serial")
+    assert result.data.classes[1] == (high if kind == "class" else 0)
+    where: dict[str, Any] = {"scheduler": "serial"}
+    found = streamhalf.audit(data, model=result, **where).result
+    assert result.quality is not None
+    assert found.n_wrong / found.data.rows == pytest.approx(result.quality.error)
+    assert streamhalf.verify(result, data, **where).holds
+    again = streamhalf.certify(data, weights=result, certificate_degree=0, **where)
+    assert again.quality is not None
+    assert again.quality.error == pytest.approx(result.quality.error)
+    with pytest.raises(UsageError, match="leave it out, or fit again"):
+        streamhalf.audit(data, model=result, positive="q", **where)
+
+
+def test_labels_that_a_result_does_not_know__are_refused(tmp_path: Path) -> None:
+    result = streamhalf.fit((X, np.where(Y > 0, "yes", "no")), seed=1, certificate_degree=2, scheduler="serial")
+    other: Any = (X, np.where(Y > 0, "a_good", "b_bad"))
+    for run in (partial(streamhalf.audit, model=result), partial(streamhalf.certify, weights=result)):
+        with pytest.raises(DataError, match="labels a_good and b_bad; the result knows no and yes"):
+            run(other)
+    with pytest.raises(DataError, match="the result knows no and yes"):
+        streamhalf.verify(result, other)
+    with pytest.raises(DataError, match=r"first: 2\); recode the labels to two classes, or name the one .*--positive"):
+        streamhalf.fit((X, np.arange(len(X)) % 3), certificate_degree=0)
+
+
+def test_command__certify_and_audit_take_a_result_file(tmp_path: Path) -> None:
+    """Columns in another order, a name with a space, and the command that fit printed."""
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=np.where(Y > 0, "yes", "no"))
+    flipped = np.arange(0, len(frame), 20)
+    frame.loc[flipped, "y"] = np.where(Y[flipped] > 0, "no", "yes")
+    table, turned, saved = (str(tmp_path / name) for name in ("rows.csv", "turned.csv", "my result.json"))
+    frame.to_csv(table, index=False)
+    frame[["y", "c", "b", "a"]].to_csv(turned, index=False)
+    assert main(["fit", table, "--quiet", "--seed", "1", "--json", saved]) == 0
+    result = streamhalf.read_result(saved)
+    assert main([*shlex.split(audit_command(result))[1:], "--quiet"]) == 0
+    found = str(tmp_path / "found.json")
+    assert main(["certify", turned, "--weights", saved, "--quiet", "--certificate-degree", "0", "--json", found]) == 0
+    assert result.quality is not None
+    certified = streamhalf.read_result(found)
+    assert certified.quality is not None
+    assert certified.quality.error == result.quality.error

@@ -32,7 +32,7 @@ from streamhalf.data.kinds import (
     refuse_sparse,
 )
 from streamhalf.data.remote_store import RemoteStore, through_cache
-from streamhalf.data.schema import array_of
+from streamhalf.data.schema import array_of, coding_like
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     OwnColumns,
@@ -103,7 +103,7 @@ def open_source(
     probe
         False to compute no features of Dask arrays yet: such a source has no fingerprint.
     **table
-        Fields of `TableOptions`: columns, drop, positive, encode, missing, encoding, named.
+        Fields of `TableOptions`: columns, drop, positive, encode, missing, encoding, known, named.
     """
     if isinstance(data, Source):
         return data
@@ -185,14 +185,21 @@ def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
     marks = marks if isinstance(marks, dict) else {}
     if marks.get("complete") is False:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
-    columns = names_in_group(group, X, features)
+    columns, known = names_in_group(group, X, features), request.table.known
+    classes = marks.get("classes") if "encoding" in marks else None  # of a table that was converted
+    classes = tuple(classes) if labelled and isinstance(classes, list) and len(classes) == 2 else ()
+    if classes and known:
+        coded = dict(zip(classes, (-1, 1), strict=True))
+        coding_like(labels, known, coded)
+        sign = coded.get(known[1], 0)
+        request = replace(request, table=replace(request.table, known=(-sign, sign) if sign else ("not 0", 0)))
     source = _from_stored(name, X, y, request, columns)
     snapshot = str(getattr(getattr(group.store, "session", None), "snapshot_id", ""))  # of Icechunk
     source = replace(source, snapshot=snapshot, own=ArrayColumns(group, X.shape[0]))
-    if "encoding" in marks:  # of a table that was converted
+    if "encoding" in marks:
         source = replace(source, encoding=from_json(EncodingRecord, marks["encoding"], where=f"{name}: encoding"))
-        if labelled and isinstance(classes := marks.get("classes"), list) and len(classes) == 2:
-            source = source.named(source.schema.columns, tuple(classes))
+        if classes:
+            source = source.named(source.schema.columns, known or classes)
     return source
 
 
@@ -281,6 +288,7 @@ def _built(
         labelled=labelled,
         probe=probe,
         positive=request.table.positive,
+        known=request.table.known,
     )
     return replace(source, notices=(*source.notices, *said), dropped=dropped)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,18 @@ def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
     )
 
 
+def coding_like(labels: str, known: tuple[Any, ...], stored: Mapping[Any, Any]) -> LabelCoding:
+    """The coding of a result's classes, by what is stored for each label; others are refused."""
+    low, high = known
+    rest = str(low) == f"not {high}"
+    if not rest and (strange := [str(one) for one in stored if one not in known]):
+        raise DataError(
+            f"{labels}: labels {' and '.join(strange[:5])}; the result knows {low} and {high}: recode the labels, or "
+            "watch the features alone"
+        )
+    return LabelCoding(stored.get(low, low), stored.get(high, high), rest and low not in stored)
+
+
 def distinct(labels: str, values: NDArray[Any]) -> list[Any]:
     """The values that occur, in their order; what is missing (NaN, None, no text) is left out."""
     if values.dtype.kind in "biuf":
@@ -165,7 +177,7 @@ class RowSchema:
     @property
     def label_values(self) -> tuple[int | float | str, ...]:
         """Return the labels that -1 and +1 stand for."""
-        return tuple(map(_plain, self.classes or self.coding.values))
+        return tuple(map(plain_label, self.classes or self.coding.values))
 
     def block(self, ranges: RowRanges, X: NDArray[Any], y: NDArray[Any]) -> Block:
         """Check raw rows and map labels to ±1."""
@@ -242,7 +254,8 @@ class RowSchema:
                     f"{where} no label ({first}); remove rows without one (of a data frame: frame.dropna())"
                 )
             raise DataError(
-                f"{where} other values than {low} and {high} (first: {first}); recode the labels to two classes"
+                f"{where} other values than {low} and {high} (first: {first}); recode the labels to "
+                "two classes, or name the one to tell from the rest (positive=..., --positive VALUE)"
             )
         labels: NDArray[np.int8] = positive.view(np.int8) * np.int8(2)
         labels -= np.int8(1)
@@ -258,7 +271,7 @@ def _is_label(y: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([one == one and one not in (None, "", b"") for one in y.tolist()], dtype=bool)
 
 
-def _plain(value: Any) -> int | float | str:
+def plain_label(value: Any) -> int | float | str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     whole = isinstance(value, float) and value.is_integer()

@@ -20,9 +20,11 @@ from streamhalf.data.schema import (
     SIGNS,
     LabelCoding,
     RowSchema,
+    coding_like,
     distinct,
     find_coding,
     is_feature_dtype,
+    plain_label,
     words_on_dtype,
     working_dtype,
 )
@@ -275,6 +277,7 @@ def build_source(
     labelled: bool = True,
     probe: bool = True,
     positive: str | None = None,
+    known: tuple[Any, ...] = (),
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
@@ -283,7 +286,7 @@ def build_source(
     """
     X, y = reader.features, reader.labels
     if labelled:
-        coding = _settle_coding(names[1], reader, blocks, positive)
+        coding = _settle_coding(names[1], reader, blocks, positive, known)
         notices = notices_of_labels(names[1], coding)
     else:
         coding, notices = SIGNS, (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
@@ -360,18 +363,22 @@ def _probe_ranges(n_rows: int) -> list[RowRange]:
     return [RowRange(start, start + _PROBE_ROWS) for start in starts]
 
 
-def _settle_coding(name: str, reader: Reader, blocks: RowRanges, positive: str | None) -> LabelCoding:
+def _settle_coding(
+    name: str, reader: Reader, blocks: RowRanges, positive: str | None, known: tuple[Any, ...]
+) -> LabelCoding:
     """Look at labels until they tell what -1 and +1 are; all others are -1 beside a `positive` one."""
     labels = reader.labels
     if labels is None:
         return SIGNS
-    if labels.dtype.kind == "b" and positive is None:
+    if labels.dtype.kind == "b" and positive is None and not known:
         return BITS
     probes = np.concatenate([_labels(reader, rows) for rows in _probe_ranges(blocks[-1].stop)])
     seen: list[Any] = []
     for y in itertools.chain([probes], (_labels(reader, rows) for rows in blocks)):
         stored = y if labels.dtype.kind in "fOb" else y[y != impossible_value(labels.dtype)]
         seen = distinct(name, np.concatenate([np.array(seen, dtype=labels.dtype), stored]))
+        if known:
+            return coding_like(name, known, {plain_label(one): one for one in seen})
         if positive is None and (found := find_coding(name, np.array(seen, dtype=labels.dtype))) is not None:
             return found
         high = [value for value in seen if str(value) == positive]

@@ -15,7 +15,7 @@ from streamhalf.data.arrays import ArrayReader, DaskReader, Layout, WithoutRows
 from streamhalf.data.block import Reader, RowRanges
 from streamhalf.data.clients import holding_client
 from streamhalf.data.encoding import encode, large_faults, make_encoding, refuse
-from streamhalf.data.schema import SIGNS, LabelCoding, find_coding
+from streamhalf.data.schema import SIGNS, LabelCoding, coding_like, find_coding, plain_label
 from streamhalf.data.source import (
     OwnColumns,
     Source,
@@ -48,6 +48,8 @@ class TableOptions:
     encode: str = "auto"
     missing: str = "auto"
     encoding: EncodingRecord | None = None
+    known: tuple[Any, ...] = ()
+    """The classes of a model that stand for -1 and +1."""
     named: tuple[str, ...] = ()
     """Features of a model that was fitted on columns of numbers; taken where all are there."""
 
@@ -281,6 +283,8 @@ def _settle_labels(found: Survey, label: str, options: TableOptions, faults: lis
     if not values:
         faults.append(f"column {label!r} holds no label; name another: label=...")
         return None
+    if options.known:
+        return LabelColumn(label, coding_like(label, options.known, {plain_label(one): one for one in values}))
     if positive is not None:
         high = next((one for one in values if str(one) == positive), None)
         if high is None:

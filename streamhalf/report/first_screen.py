@@ -5,10 +5,10 @@ Terminal, report, notebook and dashboard render these values; no view has words 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from streamhalf import results
@@ -430,9 +430,9 @@ def audit_command(result: Result) -> str:
     if (run := result.run) is None or not run.command:
         data = "(X, y)" if result.data.source == "arrays" else "data"
         return f"streamhalf.audit({data}, model=result)"
-    written = re.search(r"--json (\S+)", run.command)
+    words = shlex.split(run.command.replace("--json=", "--json "))
+    written = next((two for one, two in pairwise(words) if one == "--json"), "RESULT.json")
     named = run.settings.get("labels", "y")
     label = "" if named == "y" else f" --label {shlex.quote(str(named))}"
-    model = written[1] if written else "RESULT.json"
     source = shlex.quote(result.data.source) if result.data.source else "STORE"
-    return f"streamhalf audit {source}{label} --model {model}"
+    return f"streamhalf audit {source}{label} --model {shlex.quote(written)}"
