@@ -191,7 +191,7 @@ CONVERTED: dict[str, tuple[Build, Any]] = {
         lambda folder, client: pd.DataFrame(WHOLE, columns=["a", "b"]).assign(y=Y),
         Notice.of(NoticeCode.FEATURES_CONVERTED, array="X", stored="int64", used="float64"),
     ),
-    "bits": (lambda folder, client: (X, Y > 0), Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")),
+    "bits": (lambda folder, client: (X, (Y > 0).astype(int)), Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")),
     "1 and 2": (
         lambda folder, client: (X, np.where(Y > 0, 2, 1)),
         Notice.of(NoticeCode.LABELS_READ, array="y", low="1", high="2"),

@@ -253,3 +253,22 @@ def test_command__refuses_a_file_that_was_changed(
     assert err.startswith(f"streamhalf: error: {file}: the file was changed after fit wrote it")
     assert "restore the file or fit again" in err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("positive", [None, True, False])
+@pytest.mark.parametrize("kind", ["arrays", "frame", "estimator"])
+def test_predict__labels_that_are_truth_values__stay_so(kind: str, positive: bool | None, tmp_path: Path) -> None:
+    y, high = Y[:500] > 0, positive is not False
+    frame = pd.DataFrame(X[:500], columns=list("abc"))
+    given: dict[str, Any] = {"certificate_degree": 0, "seed": 1} | ({} if positive is None else {"positive": positive})
+    if kind == "estimator":
+        result = streamhalf.HalfspaceTesterLearner(seed=1).fit(X[:500], y).result_
+        high = True
+    else:
+        result = streamhalf.fit((X[:500], y) if kind == "arrays" else frame.assign(y=y), **given)
+    result.save(tmp_path / "result.json")
+    read = streamhalf.read_result(tmp_path / "result.json")
+    assert read.data.classes == (not high, high)
+    found = read.predict(frame if kind == "frame" else X[:500])
+    assert found.dtype == np.bool_
+    assert (found == y).mean() > 0.8  # a tenth of the labels is flipped

@@ -220,7 +220,7 @@ def write_predictions(target: Target, source: Source, halfspace: Halfspace, rows
 
 
 def finish_predictions(
-    target: Target, source: Source, n_positive: int, classes: tuple[int | float | str, ...] = ()
+    target: Target, source: Source, n_positive: int, classes: tuple[bool | int | float | str, ...] = ()
 ) -> None:
     """Mark the store as complete; `classes` are what -1 and +1 stand for, if something else."""
     marks = {"fingerprint": source.fingerprint, "n_positive": n_positive}
@@ -229,7 +229,11 @@ def finish_predictions(
 
 
 def write_prediction_table(
-    target: Target, path: Path, source: Source, classes: tuple[int | float | str, ...] = (), keep: Sequence[str] = ()
+    target: Target,
+    path: Path,
+    source: Source,
+    classes: tuple[bool | int | float | str, ...] = (),
+    keep: Sequence[str] = (),
 ) -> None:
     """Write a finished store as CSV or Parquet: kept columns, then the labels of the data.
 

@@ -131,7 +131,9 @@ def coding_like(labels: str, known: tuple[Any, ...], stored: Mapping[Any, Any]) 
 
 def distinct(labels: str, values: NDArray[Any]) -> list[Any]:
     """The values that occur, in their order; what is missing (NaN, None, no text) is left out."""
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind == "b":
+        return list(np.unique(values).tolist())
+    if values.dtype.kind in "iuf":
         found = np.unique(values)
         return [int(value) if value == int(value) else value for value in found[np.isfinite(found)].tolist()]
     kinds = set(values[_is_label(values)].tolist())
@@ -175,7 +177,7 @@ class RowSchema:
     classes: tuple[Any, ...] = ()
 
     @property
-    def label_values(self) -> tuple[int | float | str, ...]:
+    def label_values(self) -> tuple[bool | int | float | str, ...]:
         """Return the labels that -1 and +1 stand for."""
         return tuple(map(plain_label, self.classes or self.coding.values))
 
@@ -271,7 +273,7 @@ def _is_label(y: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([one == one and one not in (None, "", b"") for one in y.tolist()], dtype=bool)
 
 
-def plain_label(value: Any) -> int | float | str:
+def plain_label(value: Any) -> bool | int | float | str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     whole = isinstance(value, float) and value.is_integer()

@@ -371,7 +371,7 @@ def _settle_coding(
     if labels is None:
         return SIGNS
     if labels.dtype.kind == "b" and positive is None and not known:
-        return BITS
+        return LabelCoding(False, True)
     probes = np.concatenate([_labels(reader, rows) for rows in _probe_ranges(blocks[-1].stop)])
     seen: list[Any] = []
     for y in itertools.chain([probes], (_labels(reader, rows) for rows in blocks)):
@@ -395,7 +395,7 @@ def notices_of_labels(name: str, coding: LabelCoding) -> tuple[Notice, ...]:
     """Return what is to be said of labels that are not -1 and +1."""
     if coding == SIGNS:
         return ()
-    if coding == BITS:
+    if coding == BITS and coding.low is not False:
         return (Notice.of(NoticeCode.LABELS_ARE_BITS, array=name),)
     return (Notice.of(NoticeCode.LABELS_READ, array=name, low=str(coding.low), high=str(coding.high)),)
 

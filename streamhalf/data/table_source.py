@@ -73,8 +73,7 @@ class LabelColumn:
     @property
     def classes(self) -> tuple[Any, ...]:
         """Return the classes of -1 and +1, where these are others."""
-        found = tuple(int(one) if isinstance(one, bool) else one for one in self.coding.values)
-        return () if found == SIGNS.values else found
+        return () if self.coding == SIGNS else self.coding.values
 
 
 def _equals(cells: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:

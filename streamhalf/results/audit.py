@@ -21,8 +21,8 @@ class Suspect(Record, frozen=True):
     """
 
     row: int
-    given_label: int | float | str
-    predicted_label: int | float | str
+    given_label: bool | int | float | str
+    predicted_label: bool | int | float | str
     is_label_issue: bool
     label_score: float
     margin: float

@@ -199,7 +199,7 @@ class DataRecord(Record, frozen=True):
     fingerprint: str
     source: str = ""
     features: tuple[str, ...] = ()
-    classes: tuple[int | float | str, ...] = ()
+    classes: tuple[bool | int | float | str, ...] = ()
     encoding: EncodingRecord | None = None
     snapshot: str = ""
 

@@ -152,12 +152,12 @@ def test_cli_inspect__prints_the_report(write_store: StoreWriter, capsys: pytest
         "(Zarr v3)",
         "rows 1,000",
         "features 3",
-        "labels 0/1",
+        "labels False/True",
         "chunks (100, 3) in shards (300, 3)",
         "in 4 objects, missing: 0",
         open_source((X, Y)).fingerprint,
         "traits float32 (1000, 3)",
-        "notice: labels class are 0/1",
+        "notice: labels class are False and True",
         "advice: traits: no checksum codec",
     ):
         assert words in out

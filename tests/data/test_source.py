@@ -252,7 +252,10 @@ def test_open_source__maps_every_label_coding(
 ) -> None:
     source = open_source(write_store(X, labels) if stored else (X, labels))
     assert_same_rows(source)
-    assert source.notices == ((Notice.of(NoticeCode.LABELS_ARE_BITS, array="y"),) if bits else ())
+    said = Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")
+    if labels.dtype == bool:
+        said = Notice.of(NoticeCode.LABELS_READ, array="y", low="False", high="True")
+    assert source.notices == ((said,) if bits else ())
     assert source.fingerprint == REFERENCE
 
 
