@@ -409,7 +409,8 @@ def _remedies(result: Result | MomentTestResult) -> Iterator[str]:
         useless = isinstance(result, MomentTestResult) or cause.cause is Cause.FEW_VALUES
         yield cause.remedy() if useless else f"For a promise, {say.clause(cause.remedy())}"
     elif not isinstance(result, MomentTestResult) and result.rows_needed is not None:
-        yield f"Gather {about(result.rows_needed)} rows for the promise alone: the numbers above hold without it."
+        only = "" if result.quality is None else " for the promise alone: the numbers above hold without it"
+        yield f"Gather {about(result.rows_needed)} rows{only}."
 
 
 def remedy(result: FitResult) -> str:
