@@ -372,6 +372,8 @@ def update_settings(kept: KeptState, given: Mapping[str, Any]) -> dict[str, Any]
     if fixed := [name for name in given if name not in (*moved, *names, "label")]:
         raise UsageError(f"{fixed[0]}: an update keeps the settings of the fit; leave it out, or fit all rows again")
     own = {name: value for name, value in kept.path.settings.items() if name not in moved and names.get(name) != value}
+    if "labels" in own and "labels" not in given:  # a name that tables take, too
+        own["label"] = own.pop("labels")
     return {**own, **given, "seed": "auto"}
 
 

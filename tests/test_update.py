@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -17,7 +18,7 @@ from streamhalf.cli import run as command
 from streamhalf.engine.checkpoint import leaves
 from streamhalf.paths import Folder
 from streamhalf.results import is_as_written
-from tests.conftest import slowly
+from tests.conftest import make_rows, slowly
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int8]]
 OLD, ALL, DIM = 30_000, 45_000, 3
@@ -173,3 +174,14 @@ def test_update__on_the_command_line__of_a_store_that_grew(tmp_path: Path) -> No
     assert (found.data.rows, found.passes[0].rows_read) == (ALL, ALL - OLD)
     assert command(["verify", new, store, "--quiet"]) == 0
     assert command(["update", result, store, "--state", state, "--quiet"]) == 2
+
+
+def test_update__of_a_frame_takes_the_label_and_the_gaps_of_the_fit(tmp_path: Path) -> None:
+    X, y = make_rows(1_500, 3)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(bought=np.where(y > 0, "no", "yes"))
+    frame.loc[::50, "a"] = np.nan
+    given: dict[str, Any] = {"label": "bought", "positive": "no", "missing": "drop", "certificate_degree": 0}
+    state = tmp_path / "state"
+    result = streamhalf.fit(frame[:1_000], seed=1, state=state, **given)
+    found = streamhalf.update(result, frame, state=state)
+    assert (found.data.rows, found.data.classes) == (1_470, ("yes", "no"))
