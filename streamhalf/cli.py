@@ -474,7 +474,7 @@ COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
-    code, on_interrupt = 1, ""
+    code, on_interrupt, before = 1, "", COMMAND.get()
     try:
         command, bound = _parse(arguments)
         COMMAND.set(public_command(arguments))
@@ -502,6 +502,8 @@ def run(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 1
+    finally:
+        COMMAND.set(before)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
