@@ -139,7 +139,7 @@ def table_options(config: RunConfig) -> dict[str, Any]:
 
 
 def _settings_like(result: FitResult | CertifyResult, data: Any) -> dict[str, Any]:
-    """What a result's record says of gaps in the data, and of the label of a table."""
+    """Settings of a result's record about gaps in the data, and of the label of a table."""
     settings = {} if result.run is None else result.run.settings
     names = (
         {"missing": "missing", "label": "labels"} if is_table_path(data) or is_frame(data) else {"missing": "missing"}

@@ -124,7 +124,7 @@ class StreamLearner:
         self._waiting = [Block(rest.X.copy(), rest.y.copy(), rest.rows.copy())] if rest.n_rows else []
 
     def result(self, *, certificate: bool = True) -> FitResult:
-        """What is known now: a document as `fit` returns it, of the rows that were looked at.
+        """The result so far: a document as `fit` returns it, of the rows that were looked at.
 
         Parameters
         ----------

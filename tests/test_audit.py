@@ -566,3 +566,14 @@ def test_command__certify_and_audit_take_a_result_file(tmp_path: Path) -> None:
     certified = streamhalf.read_result(found)
     assert certified.quality is not None
     assert certified.quality.error == result.quality.error
+
+
+def test_audit_classes__of_labels_that_are_floats() -> None:
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 3, 600)
+    frame = pd.DataFrame(rng.normal(size=(600, 2)) + 6 * np.stack([kinds, kinds == 1], axis=1), columns=["a", "b"])
+    frame["kind"] = kinds.astype(float)
+    models = [
+        streamhalf.fit(frame, label="kind", positive=one, seed=1, certificate_degree=0) for one in (0.0, 1.0, 2.0)
+    ]
+    assert len(streamhalf.audit_classes(frame, label="kind", models=models)) <= 60

@@ -270,7 +270,7 @@ class KeptState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sealed:
-    """What a manifest tells, and its archive: arrays that the manifest names, then partials."""
+    """The content of a manifest, and its archive: arrays that the manifest names, then partials."""
 
     where: str
     told: dict[str, Any]
@@ -313,7 +313,7 @@ def write_sealed(folder: Folder, name: str, schema: str, told: dict[str, Any], p
 def opened_sealed(
     folder: Folder, name: str, schema: str, *, missing: str, remedy: str, label: str = ""
 ) -> Iterator[Sealed]:
-    """What `write_sealed` wrote; a damaged manifest is refused, whatever error it leads to."""
+    """Read what `write_sealed` wrote; a damaged manifest is refused, whatever error it leads to."""
     where = f"{label}{folder.name}/{name}"
     written = folder.read(name, LARGEST_MANIFEST)
     if written is None:

@@ -255,7 +255,7 @@ def _certification(source: Source, config: RunConfig) -> Certification:
 
 
 def dry_run_of(run: Run, source: Source, config: RunConfig) -> results.DryRunResult:
-    """What a fit would take where it would run; every worker reads one block."""
+    """Memory and tasks of a fit where it would run; every worker reads one block."""
     record = plan_of(source, config)
     tried: dict[str, Reduction[Any, Any]] = {}
     if source.dim <= WIDE_DIM:

@@ -383,7 +383,7 @@ class StreamState:
     def result(
         self, *, name: str, search: bool = True, columns: tuple[str, ...] = (), waiting: int = 0
     ) -> results.FitResult:
-        """What is known now, of the rows so far; `search` for the bound L too.
+        """The result of the rows so far; `search` for the bound L too.
 
         Until a path is learned, rows are those too that wait.
         """

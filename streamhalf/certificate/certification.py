@@ -402,7 +402,7 @@ def of_source(value: float, n_rows: int, tau: float) -> float:
 
 
 def advise(lower: float, error: float, *, n_rows: int, dim: int, degree: int = _HIGHEST_DEGREE) -> Advice:
-    """What would tighten a bound: more rows than there are, for slab moments to tell, or moments of a higher degree."""
+    """Advice that would tighten a bound: more rows, for slab moments to tell, or moments of a higher degree."""
     if error == 0 or lower >= _LITTLE_LEFT * error:
         return Advice(AdviceCode.TIGHT)
     enough = math.ceil(ROWS_PER_SQUARE * dim**2 / max(error, 1e-6))

@@ -117,10 +117,16 @@ def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
     )
 
 
+def is_rest(low: Any, high: Any) -> bool:
+    """Return True if one label stands for all but the other; 0.0 may have come back as 0."""
+    names = {f"not {high}", f"not {float(high)}" if isinstance(high, int) else ""}
+    return str(low) in names
+
+
 def coding_like(labels: str, known: tuple[Any, ...], stored: Mapping[Any, Any]) -> LabelCoding:
     """The coding of a result's classes, by what is stored for each label; others are refused."""
     low, high = known
-    rest = str(low) == f"not {high}"
+    rest = is_rest(low, high)
     if not rest and (strange := [str(one) for one in stored if one not in known]):
         raise DataError(
             f"{labels}: labels {' and '.join(strange[:5])}; the result knows {low} and {high}: recode the labels, or "

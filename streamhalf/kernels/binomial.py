@@ -60,7 +60,7 @@ def segment_upper(errors: NDArray[np.int64], rows: NDArray[np.int64], tau: float
 
 
 def look_tau(tau: float, look: int) -> float:
-    """What look 1, 2, ... may spend of a tau that all looks share, however many there are."""
+    """The part that look 1, 2, ... may spend of a tau that all looks share, however many there are."""
     return tau * 6 / (math.pi * look) ** 2
 
 

@@ -24,7 +24,7 @@ from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.probabilities import Probabilities
 from streamhalf.data.row_files import SUSPECT_COLUMNS, SuspectTable, open_rows, open_suspects, renamed
-from streamhalf.data.schema import distinct
+from streamhalf.data.schema import distinct, is_rest
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import find_varying
 from streamhalf.engine.memory import partial_limit
@@ -458,7 +458,7 @@ def _together(passes: list[PassRecord]) -> tuple[PassRecord, ...]:
 def class_of(model: FitResult) -> Any:
     """Return the class that a fit tells from the rest, or refuse one of two classes."""
     classes = model.data.classes
-    if len(classes) != 2 or classes[0] != f"not {classes[1]}":
+    if len(classes) != 2 or not is_rest(*classes):
         shown = " and ".join(map(str, classes)) or "-1 and +1"
         raise UsageError(f"models: one is of {shown}; fit each class against the rest (positive=..., --positive CLASS)")
     return classes[1]

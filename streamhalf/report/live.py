@@ -48,7 +48,7 @@ class PassView:
 
     @property
     def seconds_left(self) -> float | None:
-        """What the rest takes at the speed so far; None where that is unknown, or nothing is left."""
+        """Seconds that the rest takes at the speed so far; None where that is unknown, or nothing is left."""
         if self.done or not self.rows_per_second:
             return None
         return (self.n_rows - self.rows_done) / self.rows_per_second
@@ -119,12 +119,12 @@ class RunView:
 
     @property
     def pass_seconds_left(self) -> float | None:
-        """What the pass under way will take at its own speed; None where there is none."""
+        """Seconds that the pass under way will take at its own speed; None where there is none."""
         return None if self.closed or self.under_way is None else self.under_way.seconds_left
 
     @property
     def seconds_left(self) -> float | None:
-        """What all planned passes will take at the speed so far; None where unknown."""
+        """Seconds that all planned passes will take at the speed so far; None where unknown."""
         own, read = self.pass_seconds_left, sum(one.rows_done for one in self.passes)
         elapsed = sum(one.seconds for one in self.passes)
         if own is None or not self.begun.rows_planned or not read or elapsed <= 0:

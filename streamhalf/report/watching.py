@@ -58,12 +58,12 @@ _STATEMENT: Cells = {
 
 
 def statement_table(title: str, statements: Iterable[DriftStatement]) -> Table:
-    """What is compared, both values, how far they are apart, what chance explains, and the outcome."""
+    """The comparison: both values, how far they are apart, what chance explains, and the outcome."""
     return Table.of(title, _STATEMENT, statements, words=("compared", "outcome"))
 
 
 def headline(result: WatchResult) -> str:
-    """What was compared, and at which look."""
+    """The data compared, and at which look."""
     look = f", look {result.look}" if result.look > 1 else ""
     return f"{plural(result.data.rows, 'new row')} beside {count(result.rows_behind)} behind the result{look}"
 

@@ -1,4 +1,4 @@
-"""What a watch found in new rows; the document that `watch --json` writes."""
+"""Findings of a watch in new rows; the document that `watch --json` writes."""
 
 from __future__ import annotations
 
