@@ -72,7 +72,9 @@ def measure(options: argparse.Namespace, work: Path, nbytes: int) -> None:
         "bytes read": f"{read / 1e9:,.1f} GB, {read / nbytes:.2f} times the data",
         "peak memory": f"{peak:,.0f} MiB",
         "verdict": str(result["verdict"]),
-        "tests support": "; ".join(f"{one['constant']:.2f} opt + {one['eps']:.3g}" for one in result["promises"]),
+        "tests support": "; ".join(
+            f"{one['constant']:.2f} opt + {one['eps']:.3g}" for one in result["promises"] if one["constant"]
+        ),
         "error": f"{error['empirical']:.5f}, at most {error['upper']:.5f}",
         "no halfspace below": f"{opt['lower_empirical']:.5f} ({opt['lower']:.5f} of the source)",
         "ratio U/L": f"{result['ratio']:.3f}" if result["ratio"] else "none",
