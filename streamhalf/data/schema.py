@@ -130,7 +130,7 @@ def coding_like(labels: str, known: tuple[Any, ...], stored: Mapping[Any, Any]) 
     if not rest and (strange := [str(one) for one in stored if one not in known]):
         raise DataError(
             f"{labels}: labels {' and '.join(strange[:5])}; the result knows {low} and {high}: recode the labels, or "
-            "watch the features alone"
+            "give the features alone where labels are not needed"
         )
     return LabelCoding(stored.get(low, low), stored.get(high, high), rest and low not in stored)
 
